@@ -39,7 +39,7 @@ static PyObject *stamp_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         if (PyErr_Occurred())
             return NULL;
         if (earliest > estimate || estimate > latest) {
-            PyErr_SetString(PyExc_ValueError, "an interval is earliest <= estimate <= latest");
+            PyErr_SetString(PyExc_ValueError, "an interval must satisfy earliest <= estimate <= latest");
             return NULL;
         }
         stamp.earliest_ns = earliest;

@@ -2,14 +2,14 @@
 
 use core::ffi::{c_char, c_int};
 
-use timeloom_guest::{Held, hold};
+use timeloom_guest::{SessionHold, hold};
 
 use crate::errors::{Code, bad_argument, fail_hold};
 use crate::timelines::text;
 
 /// C type `timeloom_held`.
 #[derive(Debug)]
-pub(crate) struct CHeld(#[expect(dead_code, reason = "it is the hold")] Held);
+pub(crate) struct CHeld(#[expect(dead_code, reason = "it is the hold")] SessionHold);
 
 /// Takes a hold on a run, or on the machines of a pause bus. Specified in `timeloom.h`.
 ///

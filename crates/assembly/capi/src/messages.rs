@@ -3,7 +3,7 @@
 use core::ffi::{c_char, c_int, c_void};
 use core::ptr::null;
 
-use timeloom_messages::{Envelope, Refused, Seal};
+use timeloom_messages::{Envelope, MessageRefusal, Seal};
 use timeloom_time::Instant;
 
 use crate::errors::{Code, bad_argument, fail};
@@ -147,10 +147,10 @@ pub(crate) unsafe extern "C" fn timeloom_message_open(
     }
 }
 
-fn fail_refused(refused: Refused) -> c_int {
+fn fail_refused(refused: MessageRefusal) -> c_int {
     let code = match refused {
-        Refused::Unproved(_) => Code::Unproved,
-        Refused::Malformed(_) => Code::Malformed,
+        MessageRefusal::Unproved(_) => Code::Unproved,
+        MessageRefusal::Malformed(_) => Code::Malformed,
     };
     fail(code, refused)
 }

@@ -281,7 +281,7 @@ pub(crate) unsafe extern "C" fn timeloom_compare(
     }
 }
 
-/// Determines if a stamp is certainly older than a given duration. Specified in `timeloom.h`.
+/// Determines whether a stamp is certainly older than a given duration. Specified in `timeloom.h`.
 ///
 /// # Safety
 /// Same contract as [`timeloom_open`].

@@ -4,7 +4,9 @@ use core::ffi::{c_char, c_int, c_void};
 use core::mem::{offset_of, size_of};
 
 use timeloom_time::{Duration, Instant};
-use timeloom_timeline_client::{Interval, Requirement, Schedule, Stamp, Status, TimelineId, Woken};
+use timeloom_timeline_client::{
+    Interval, Requirement, Schedule, Stamp, Status, TimelineId, WaitResult,
+};
 
 /// C type `timeloom_stamp`.
 #[derive(Clone, Copy, Debug)]
@@ -187,8 +189,8 @@ impl From<CRequirement> for Requirement {
     }
 }
 
-impl From<Woken> for CWoken {
-    fn from(woken: Woken) -> Self {
+impl From<WaitResult> for CWoken {
+    fn from(woken: WaitResult) -> Self {
         Self {
             target_ns: woken.target.as_ns(),
             overshoot_ns: woken.overshoot.as_ns(),

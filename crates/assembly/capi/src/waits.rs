@@ -3,7 +3,7 @@
 use core::ffi::c_int;
 
 use timeloom_time::{Duration, Instant};
-use timeloom_timeline_client::{Schedule, WaitError, Woken};
+use timeloom_timeline_client::{Schedule, WaitError, WaitResult};
 
 use crate::errors::{Code, bad_argument, fail, fail_wait};
 use crate::timelines::CTimeline;
@@ -13,7 +13,7 @@ use crate::types::{CSchedule, CStamp, CWoken};
 ///
 /// # Safety
 /// `woken` is NULL or valid for a store.
-unsafe fn store(waited: Result<Woken, WaitError>, woken: *mut CWoken) -> c_int {
+unsafe fn store(waited: Result<WaitResult, WaitError>, woken: *mut CWoken) -> c_int {
     match waited {
         Ok(ended) => {
             if !woken.is_null() {

@@ -4,16 +4,16 @@ use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub use crate::placed::{
-    AgentError, Described, Description, KeyFileError, Secret, Serve, SpreadError, WhichTimeline,
-    describe, read_key,
+    AgentDescription, AgentError, AgentTimeline, Description, KeyFileError, Secret, Serve,
+    SpreadError, describe, read_key,
 };
 pub use timeloom_accord::{Mode, OnSilence, Settings};
 use timeloom_bus::{AgreedTestbed, Hold, TestbedError};
 pub use timeloom_bus::{
-    Alone, Bound, Bus, CommonTimeline, GpioPins, Halted, Key, LineSettings, MachineTimeline,
-    MachineWire, Peer, PinNames, SystemTimeline, Udp, Wired, prove,
+    BoundSocket, Bus, CommonTimeline, GpioPins, HaltReason, Key, LineSettings, MachineTimeline,
+    MachineWire, NetworkedWire, Peer, PinNames, StandaloneWire, SystemTimeline, Udp, prove,
 };
-use timeloom_clock::Timeline;
+use timeloom_clock::TimelineTime;
 use timeloom_guest::{Controlled, HoldError, HoldText, Session};
 use timeloom_sys::wall_now;
 use timeloom_time::{ClockMap, Duration, Instant, Rate, Virtual, Wall};
@@ -47,7 +47,7 @@ pub struct AgreedPause {
 }
 
 /// Callback that receives the record of each pause when the pause ends.
-pub type HearPause = Box<dyn FnMut(&AgreedPause) + Send>;
+pub type PauseCallback = Box<dyn FnMut(&AgreedPause) + Send>;
 
 /// Virtual instant at which a machine's clock stops in a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub enum Anchor {
 }
 
 /// Returns a callback that writes each pause to `log` as one line of JSON.
-pub fn json_lines(mut log: Box<dyn Write + Send>, anchor: Anchor) -> HearPause {
+pub fn json_lines(mut log: Box<dyn Write + Send>, anchor: Anchor) -> PauseCallback {
     let anchor = match anchor {
         Anchor::Agreed => "agreed",
         Anchor::OwnEdge => "own edge",
@@ -105,7 +105,7 @@ pub struct AgreedSession {
 }
 
 struct State {
-    hear: Option<HearPause>,
+    hear: Option<PauseCallback>,
     pauses: u64,
     /// Latest common resumption of all machines' clocks; `None` before the first.
     began: Option<Began>,
@@ -118,7 +118,7 @@ struct State {
 struct Began {
     /// The same instant on the common timeline. Kept because `wall` becomes inaccurate if this
     /// machine's clock is steered towards the timeline afterwards.
-    at: Option<Instant<Timeline>>,
+    at: Option<Instant<TimelineTime>>,
     wall: Instant<Wall>,
     from: Instant<Virtual>,
 }
@@ -128,7 +128,7 @@ struct Began {
 struct Pause {
     /// True if this machine requested the pause, or would have done so.
     asked: bool,
-    /// Virtual time that the clock showed when it got the limit at which to stop.
+    /// Virtual time that the clock showed when the limit at which it must stop was set.
     closed: Option<Instant<Virtual>>,
     /// Deviation of the clock from the agreed line, and the error bound of the comparison.
     deviation: Option<(Duration, Duration)>,
@@ -143,7 +143,7 @@ impl AgreedSession {
     pub fn new(
         session: Arc<Session>,
         timeline: Option<Arc<dyn CommonTimeline>>,
-        hear: Option<HearPause>,
+        hear: Option<PauseCallback>,
     ) -> Self {
         Self {
             session,

@@ -33,7 +33,7 @@ pub struct CompareRequest {
 
 /// Result of a comparison.
 #[derive(Clone, Debug)]
-pub struct Compared {
+pub struct ComparisonResult {
     /// Distances of all signals that either run recorded, sorted by name.
     pub signals: Vec<SignalApart>,
     /// First difference between the recorded events of both runs, if any.
@@ -44,7 +44,7 @@ pub struct Compared {
     pub remarks: Vec<String>,
 }
 
-impl Compared {
+impl ComparisonResult {
     /// Returns the signals whose distance exceeds their threshold.
     pub fn past(&self) -> impl Iterator<Item = &SignalApart> {
         self.signals.iter().filter(|signal| signal.past)
@@ -56,7 +56,7 @@ impl Compared {
 /// # Errors
 /// Returns an error if a directory is not a run, if a threshold is for a signal that neither run
 /// has, or if the page cannot be written.
-pub fn compare(request: &CompareRequest) -> Result<Compared, ReportError> {
+pub fn compare(request: &CompareRequest) -> Result<ComparisonResult, ReportError> {
     let mut remarks = Vec::new();
     let first = recovered(&request.first, &mut remarks)?;
     let second = recovered(&request.second, &mut remarks)?;
@@ -85,7 +85,7 @@ pub fn compare(request: &CompareRequest) -> Result<Compared, ReportError> {
         }
     };
     let page = page.map_err(ReportError::Results)?;
-    Ok(Compared {
+    Ok(ComparisonResult {
         signals: apart,
         difference,
         page,

@@ -9,7 +9,7 @@ use timeloom_publish::MachineFrequency;
 use timeloom_scenario::Plan;
 
 use crate::hosts::Hosts;
-use crate::record::{LOCAL, Scribe};
+use crate::record::{LOCAL, RunRecorder};
 
 /// A host and the processor whose frequency its core follows.
 struct Follower<'a> {
@@ -24,7 +24,7 @@ pub(crate) fn follow(
     plan: &Plan,
     clock: &Clock,
     hosts: &Hosts,
-    scribe: &Scribe,
+    run_recorder: &RunRecorder,
     over: &(impl Fn() -> bool + Sync),
 ) {
     std::thread::scope(|scope| {
@@ -46,19 +46,19 @@ pub(crate) fn follow(
                         machine,
                         every: std::time::Duration::from_nanos(every),
                     };
-                    scope.spawn(move || follower.run(clock, scribe, over));
+                    scope.spawn(move || follower.run(clock, run_recorder, over));
                 }
-                Err(error) => lost(scribe, name, &error),
+                Err(error) => lost(run_recorder, name, &error),
             }
         }
     });
 }
 
 impl Follower<'_> {
-    fn run(mut self, clock: &Clock, scribe: &Scribe, over: &impl Fn() -> bool) {
+    fn run(mut self, clock: &Clock, run_recorder: &RunRecorder, over: &impl Fn() -> bool) {
         let source: Arc<str> = self.host.name().into();
         let tell = |hz: u64| {
-            scribe.host_sample(&source, clock.now(), "clock.core", hz as f64, "Hz");
+            run_recorder.host_sample(&source, clock.now(), "clock.core", hz as f64, "Hz");
         };
         // The frequency may have changed since the clock was created.
         clock.change_frequency(self.host, self.machine.last());
@@ -70,7 +70,7 @@ impl Follower<'_> {
                     tell(next.as_hz());
                 }
                 Ok(None) => {}
-                Err(error) => return lost(scribe, self.host.name(), &error),
+                Err(error) => return lost(run_recorder, self.host.name(), &error),
             }
             std::thread::sleep(self.every);
         }
@@ -79,8 +79,8 @@ impl Follower<'_> {
 
 /// Records that the processor's frequency can no longer be read. The host's core keeps the last
 /// frequency that was read.
-fn lost(scribe: &Scribe, host: &str, error: &timeloom_publish::NoFrequency) {
-    scribe.event(
+fn lost(run_recorder: &RunRecorder, host: &str, error: &timeloom_publish::NoFrequency) {
+    run_recorder.event(
         LOCAL,
         host,
         "clock",

@@ -8,12 +8,14 @@ use std::sync::Arc;
 
 use timeloom_fabric::Fabric;
 use timeloom_plant::Exchange;
-use timeloom_plant::modbus::{DeviceSpec, ModbusDevice, Point, RegisterMap, Trouble, Written};
+use timeloom_plant::modbus::{
+    DeviceSpec, ModbusDevice, Point, RegisterMap, RegisterWrite, Trouble,
+};
 use timeloom_results::DeviceWrite;
 use timeloom_scenario::{Addresses, Device, Plan, Register};
 
 use crate::error::RunError;
-use crate::record::Scribe;
+use crate::record::RunRecorder;
 
 /// Starts all devices.
 pub(crate) fn start(
@@ -21,12 +23,12 @@ pub(crate) fn start(
     writers: &Writers,
     fabric: &Fabric,
     plants: &BTreeMap<String, Arc<Exchange>>,
-    scribe: &Scribe,
+    run_recorder: &RunRecorder,
 ) -> Result<Vec<ModbusDevice>, RunError> {
     plan.system
         .devices
         .iter()
-        .map(|(name, device)| start_one(writers, (name, device), fabric, plants, scribe))
+        .map(|(name, device)| start_one(writers, (name, device), fabric, plants, run_recorder))
         .collect()
 }
 
@@ -35,7 +37,7 @@ fn start_one(
     (name, device): (&str, &Device),
     fabric: &Fabric,
     plants: &BTreeMap<String, Arc<Exchange>>,
-    scribe: &Scribe,
+    run_recorder: &RunRecorder,
 ) -> Result<ModbusDevice, RunError> {
     let wrong = |why: &dyn Display| RunError::Plan(format!("device `{name}`: {why}"));
     let plant = single_plant(device).map_err(|unbound| wrong(&unbound))?;
@@ -60,14 +62,14 @@ fn start_one(
         max_connections: MOST_CONNECTIONS,
     };
     let writers = writers.clone();
-    let told = scribe.clone();
+    let told = run_recorder.clone();
     let on_trouble = move |device: &str, trouble: Trouble| {
         let (text, ends) = (trouble.to_string(), trouble.ends_the_run());
         told.trouble(device, trouble.at(), &text, ends);
     };
     let on_write = {
-        let (scribe, plant) = (scribe.clone(), plant.to_owned());
-        move |device: &str, written: &Written| {
+        let (run_recorder, plant) = (run_recorder.clone(), plant.to_owned());
+        move |device: &str, written: &RegisterWrite| {
             let address = written.client.ip().to_canonical();
             let client = writers.get(&address);
             let (host, writer) = client.cloned().unwrap_or_else(|| {
@@ -82,7 +84,7 @@ fn start_one(
                 writer,
                 from: address.to_string(),
             };
-            scribe.event(&host, device, DeviceWrite::KIND, &told.to_string());
+            run_recorder.event(&host, device, DeviceWrite::KIND, &told.to_string());
         }
     };
     let exchange = Arc::clone(exchange);

@@ -12,29 +12,29 @@ use std::time::Duration as StdDuration;
 
 use timeloom_bus::Bus;
 use timeloom_fabric::Fabric;
-use timeloom_guest::{Compute, HoldError, Lookout, Session, UnhandledCall};
+use timeloom_guest::{Compute, GranterCheck, HoldError, Session, UnhandledCall};
 use timeloom_portal::Tunnels;
 use timeloom_results::{Caveat, Check, ClockAction, Manifest, Outcome, Recorder, RunDirectory};
 use timeloom_scenario::{OpenFlow, Places, Plan, Program};
 use timeloom_sys::environment;
 use timeloom_time::{Duration, Instant, Utc, Virtual};
 
-use crate::attention::Attention;
 use crate::containers::Containers;
 use crate::error::RunError;
 use crate::kernel_timers::KernelTimers;
 use crate::names::Identities;
 use crate::outputs::Logs;
-use crate::placed::{Together, conduct};
+use crate::placed::{AgentMembership, coordinate};
 use crate::programs::{Busy, ReadyBoard, Stage, in_thread};
-use crate::record::Scribe;
+use crate::quiescence::Quiescence;
+use crate::record::RunRecorder;
 use crate::simulated::Network;
-use crate::testbed::Keyboard;
+use crate::testbed::ControlEndpoint;
 use crate::verdict::{End, Verdict};
 use crate::{hosts, python, timelines};
 
 /// Inputs of a run besides its plan.
-pub struct Options {
+pub struct RunOptions {
     /// Run directory to create.
     pub directory: PathBuf,
     /// If true, an earlier run in that directory is deleted; otherwise it is an error.
@@ -100,18 +100,18 @@ impl Summary {
 /// # Errors
 /// Returns an error if the run could not start. Later failures are in the summary and in the
 /// results, with all data recorded until then.
-pub fn run(plan: &Plan, options: Options) -> Result<Summary, RunError> {
+pub fn run(plan: &Plan, options: RunOptions) -> Result<Summary, RunError> {
     match plan.placement.is_spread() {
-        true => conduct(plan, options),
+        true => coordinate(plan, options),
         false => run_here(plan, options, None),
     }
 }
 
-/// Performs the run of [`run`] on this machine, which may be one of several (`together`).
+/// Performs the run of [`run`] on this machine, which may be one of several (`membership`).
 pub(crate) fn run_here(
     plan: &Plan,
-    options: Options,
-    together: Option<&Together>,
+    options: RunOptions,
+    membership: Option<&AgentMembership>,
 ) -> Result<Summary, RunError> {
     let directory = match options.replace {
         true => RunDirectory::replace(&options.directory)?,
@@ -131,7 +131,7 @@ pub(crate) fn run_here(
     let begun = match python::provide(plan, &directory, &options.interrupted) {
         Ok(plan) => {
             provided = plan;
-            Run::prepare(&provided, together, &options, &directory, &mut manifest)
+            Run::prepare(&provided, membership, &options, &directory, &mut manifest)
         }
         Err(error) => Err(error),
     };
@@ -160,8 +160,8 @@ pub(crate) fn run_here(
     }
 }
 
-/// Returns the variables of this process that programs and plants inherit by default, and the search
-/// path of Python.
+/// Returns the variables of this process that programs and plants inherit by default, and the
+/// search path of Python.
 fn usual_environment() -> BTreeMap<String, String> {
     let text = |it: OsString| it.to_string_lossy().into_owned();
     let path = std::env::var_os(python::VARIABLE);
@@ -187,7 +187,7 @@ fn inherited(plan: &Plan) -> Vec<String> {
 /// Fields are dropped in this order: clients before their servers, and the session last.
 struct Run<'a> {
     plan: &'a Plan,
-    together: Option<&'a Together>,
+    membership: Option<&'a AgentMembership>,
     directory: &'a RunDirectory,
     logs: Logs<'a>,
     devices: Vec<timeloom_plant::modbus::ModbusDevice>,
@@ -196,8 +196,8 @@ struct Run<'a> {
     tunnels: Option<Tunnels>,
     plants: std::collections::BTreeMap<String, Arc<timeloom_plant::Exchange>>,
     fabric: Fabric,
-    keyboard: Arc<Keyboard>,
-    scribe: Scribe,
+    control_endpoint: Arc<ControlEndpoint>,
+    run_recorder: RunRecorder,
     recorder: Arc<Recorder>,
     verdict: Verdict,
     bus: Bus,
@@ -214,12 +214,14 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn go(self, mut options: Options, manifest: Manifest) -> Result<Summary, RunError> {
+    fn go(self, mut options: RunOptions, manifest: Manifest) -> Result<Summary, RunError> {
         let over = AtomicBool::new(false);
         let reporter = self.verdict.reporter();
         let own = ReadyBoard::default();
-        let ready = self.together.map_or(&own, |together| &*together.ready);
-        let attention = Attention::default();
+        let ready = self
+            .membership
+            .map_or(&own, |membership| &*membership.ready);
+        let quiescence = Quiescence::default();
         let planned_end = Instant::<Virtual>::ZERO + self.plan.time.duration;
         let stage = Stage {
             session: &self.session,
@@ -230,11 +232,11 @@ impl<'a> Run<'a> {
             identities: &self.identities,
             keepers: &self.keepers,
             logs: &self.logs,
-            scribe: &self.scribe,
+            run_recorder: &self.run_recorder,
             reporter: &reporter,
             over: &over,
             ready,
-            attention: &attention,
+            quiescence: &quiescence,
             busy: Busy::default(),
             planned_end,
         };
@@ -248,27 +250,27 @@ impl<'a> Run<'a> {
             self.schedule(scope, &stage);
             let clock = self.session.clock();
             let (began, paused_before) = (clock.wall(), clock.paused_total());
-            if self.together.is_none() {
-                self.scribe.clock_edge(ClockAction::Start);
+            if self.membership.is_none() {
+                self.run_recorder.clock_edge(ClockAction::Start);
             }
             if self.plan.time.skips() {
                 if let Some(ahead) = self.network.as_ref().and_then(Network::ahead) {
                     self.session.let_go_ahead(ahead);
                 }
-                let attention = attention.clone();
+                let quiescence = quiescence.clone();
                 let idle = self.network.as_ref().map(Network::quiet);
                 self.session.skip_while_waiting(move || {
                     let idle = idle.as_ref();
-                    attention.is_free() && idle.is_none_or(|idle| idle.load(Ordering::SeqCst))
+                    quiescence.is_free() && idle.is_none_or(|idle| idle.load(Ordering::SeqCst))
                 });
             }
-            let go = || match self.together {
-                Some(together) => together
-                    .begin(&self.session, &self.scribe, &options.interrupted)
+            let go = || match self.membership {
+                Some(membership) => membership
+                    .begin(&self.session, &self.run_recorder, &options.interrupted)
                     .map_err(HoldError::other),
                 None => self.session.resume().map_err(HoldError::from),
             };
-            if let Err(error) = self.keyboard.begin(go)
+            if let Err(error) = self.control_endpoint.begin(go)
                 && !options.interrupted.load(Ordering::SeqCst)
             {
                 reporter.failed("session", error.to_string());
@@ -281,17 +283,17 @@ impl<'a> Run<'a> {
                     reached.reached();
                 }
             });
-            let (plan, scribe) = (self.plan, self.scribe.clone());
+            let (plan, run_recorder) = (self.plan, self.run_recorder.clone());
             let (all, keepers) = (&self.hosts, &self.keepers);
             let run = self.directory;
             in_thread(scope, &reporter, "timeloom", move || {
                 let over = || over_ref.load(Ordering::SeqCst);
-                hosts::record(plan, clock, all, &scribe, over);
+                hosts::record(plan, clock, all, &run_recorder, over);
             });
-            let (plan, scribe) = (self.plan, self.scribe.clone());
+            let (plan, run_recorder) = (self.plan, self.run_recorder.clone());
             in_thread(scope, &reporter, "timeloom", move || {
                 let over = || over_ref.load(Ordering::SeqCst);
-                timelines::record(plan, clock, all, (run, keepers), &scribe, over);
+                timelines::record(plan, clock, all, (run, keepers), &run_recorder, over);
             });
             let end = loop {
                 let heard = self.verdict.wait(StdDuration::from_millis(200));
@@ -299,12 +301,12 @@ impl<'a> Run<'a> {
                 progress.wall = clock.wall() - began;
                 progress.paused = clock.paused_total() - paused_before;
                 (options.progress)(&progress);
-                match self.keyboard.grants().map(|grants| grants.look()) {
-                    Some(Lookout::Alone(text)) => (options.warn)(text),
-                    Some(Lookout::GaveUp(text)) => reporter.failed("granter", text),
-                    Some(Lookout::Fine) | None => {}
+                match self.control_endpoint.grants().map(|grants| grants.look()) {
+                    Some(GranterCheck::Alone(text)) => (options.warn)(text),
+                    Some(GranterCheck::GaveUp(text)) => reporter.failed("granter", text),
+                    Some(GranterCheck::Fine) | None => {}
                 }
-                if let Some(why) = self.together.and_then(|it| it.line.halted()) {
+                if let Some(why) = self.membership.and_then(|it| it.bus.halted()) {
                     reporter.failed("pause bus", why.to_string());
                 }
                 if let Some(trouble) = self.fabric.trouble() {
@@ -328,14 +330,14 @@ impl<'a> Run<'a> {
         progress.virtual_time = reckoning.virtual_time;
         progress.wall = reckoning.wall;
         progress.paused = reckoning.paused;
-        self.put_away(ended, &reckoning, progress, manifest)
+        self.finalize(ended, &reckoning, progress, manifest)
     }
 
     /// Records the enabled attacks and starts the programs that are due at virtual zero and have no
     /// conditions; the clock is still stopped. Schedules all other programs.
     fn schedule<'s>(&'s self, scope: &'s std::thread::Scope<'s, '_>, stage: &'s Stage<'s>) {
         for attack in self.plan.attacks.iter().filter(|attack| attack.enabled) {
-            self.scribe.label(attack, Instant::FAR_FUTURE);
+            self.run_recorder.label(attack, Instant::FAR_FUTURE);
         }
         let keepers = self.keepers.iter();
         let keepers = keepers.map(|keeper| (keeper.host.as_str(), &keeper.program));

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use timeloom_clock::host::Crystal;
+use timeloom_clock::host::HostOscillator;
 use timeloom_clock::oscillator::TemperatureCycle;
 use timeloom_guest::{Clock, GuestError, Host, HostOptions, HostReading, Session};
 use timeloom_scenario::{ClockSpec, Cycles, Plan};
 use timeloom_time::{Duration, Instant};
 
 use crate::cores;
-use crate::record::Scribe;
+use crate::record::RunRecorder;
 
 /// Hosts of a session, by their names in the scenario.
 pub(crate) type Hosts = BTreeMap<String, Arc<Host>>;
@@ -34,7 +34,7 @@ fn options_of(clock: &ClockSpec, seed: u64) -> Result<HostOptions, GuestError> {
     let cycles =
         cycles.map_err(|fault| GuestError::Usage(format!("{}; {}", fault.message, fault.help)))?;
     Ok(HostOptions {
-        crystal: crystal_of(clock),
+        oscillator: oscillator_of(clock),
         cycles,
         seed,
         offset: clock.offset,
@@ -42,7 +42,7 @@ fn options_of(clock: &ClockSpec, seed: u64) -> Result<HostOptions, GuestError> {
 }
 
 /// Returns the oscillator that the scenario describes for a host.
-pub(crate) fn crystal_of(clock: &ClockSpec) -> Crystal {
+pub(crate) fn oscillator_of(clock: &ClockSpec) -> HostOscillator {
     let temperature = clock
         .temperature
         .as_ref()
@@ -51,7 +51,7 @@ pub(crate) fn crystal_of(clock: &ClockSpec) -> Crystal {
             period_s: temperature.period.as_s_f64(),
             above_turnover_k: temperature.above_turnover_k,
         });
-    Crystal {
+    HostOscillator {
         frequency: clock.frequency,
         drift_per_day: clock.drift_per_day,
         wander: clock.wander,
@@ -75,20 +75,20 @@ pub(crate) fn record(
     plan: &Plan,
     clock: &Clock,
     hosts: &Hosts,
-    scribe: &Scribe,
+    run_recorder: &RunRecorder,
     over: impl Fn() -> bool + Sync,
 ) {
     if plan.system.hosts.values().all(|host| host.clock.is_none()) {
         return;
     }
     std::thread::scope(|scope| {
-        scope.spawn(|| cores::follow(plan, clock, hosts, scribe, &over));
-        sample(plan, clock, scribe, &over);
+        scope.spawn(|| cores::follow(plan, clock, hosts, run_recorder, &over));
+        sample(plan, clock, run_recorder, &over);
     });
 }
 
 /// Samples the clocks once per virtual second until `over` returns true.
-fn sample(plan: &Plan, clock: &Clock, scribe: &Scribe, over: &impl Fn() -> bool) {
+fn sample(plan: &Plan, clock: &Clock, run_recorder: &RunRecorder, over: &impl Fn() -> bool) {
     let described = |reading: &HostReading| {
         let host = plan.system.hosts.get(reading.host.name());
         host.is_some_and(|host| host.clock.is_some())
@@ -99,20 +99,20 @@ fn sample(plan: &Plan, clock: &Clock, scribe: &Scribe, over: &impl Fn() -> bool)
         for reading in readings.iter().filter(|reading| described(reading)) {
             let source: Arc<str> = reading.host.name().into();
             let sample = |name: &str, value: f64, unit: &str| {
-                scribe.host_sample(&source, at, name, value, unit);
+                run_recorder.host_sample(&source, at, name, value, unit);
             };
             sample("clock.offset", reading.error.as_s_f64(), "s");
             sample("clock.frequency", reading.frequency_error * 1e6, "ppm");
             if let Some(missing) = reading.missing {
                 sample("clock.missing", missing.as_s_f64(), "s");
             }
-            if let Some(believed) = reading.believed {
+            if let Some(stated_error) = reading.stated_error {
                 // The kernel's estimated error begins at 16 s, and ptp4l never changes it.
-                let estimated = believed.estimated_error.as_s_f64();
+                let estimated = stated_error.estimated_error.as_s_f64();
                 if estimated < 16.0 {
                     sample("clock.esterror", estimated, "s");
                 }
-                sample("clock.maxerror", believed.maximum_error.as_s_f64(), "s");
+                sample("clock.maxerror", stated_error.maximum_error.as_s_f64(), "s");
             }
         }
         while next <= at {

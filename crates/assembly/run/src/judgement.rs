@@ -1,6 +1,6 @@
 //! Evaluation of a run: its checks, and the outcome that its manifest records.
 
-use timeloom_results::{Check, Manifest, Measured, Outcome, RunDirectory};
+use timeloom_results::{Check, Manifest, MeasuredValue, Outcome, RunDirectory};
 use timeloom_scenario::Plan;
 
 use crate::error::RunError;
@@ -25,7 +25,9 @@ pub(crate) fn judge(plan: &Plan, directory: &RunDirectory) -> Result<Vec<Check>,
         checks.push(Check {
             name: check.name.clone(),
             passed: outcome.passed,
-            measured: outcome.measured.map_or(Measured::Nothing, Measured::from),
+            measured: outcome
+                .measured
+                .map_or(MeasuredValue::Nothing, MeasuredValue::from),
             expression: check.assert.to_string(),
             explanation: outcome.explanation,
             applies: plan.applies(check),

@@ -11,7 +11,6 @@
 #![forbid(unsafe_code)]
 
 pub mod agent;
-mod attention;
 mod channel;
 pub mod compare;
 mod containers;
@@ -37,6 +36,7 @@ mod plants;
 mod programs;
 mod ptp_clocks;
 mod python;
+mod quiescence;
 mod readiness;
 mod record;
 pub mod report;
@@ -51,11 +51,11 @@ mod timelines;
 mod verdict;
 
 pub use error::RunError;
-pub use experiment::{Options, Progress, Summary, run};
+pub use experiment::{Progress, RunOptions, Summary, run};
 #[doc(hidden)]
 pub use placed::fuzzing;
 pub use plants::signals_of;
-pub use python::{Lent, PythonCommand};
+pub use python::{ProvidedPackage, PythonCommand};
 pub use simulated::{EngineError, serve_engine};
 pub use testbed::PausedTestbed;
 pub use verdict::End;

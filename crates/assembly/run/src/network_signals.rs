@@ -15,7 +15,7 @@ use timeloom_scenario::{NETWORK, NamedCable, Plan, Simulated};
 use timeloom_time::{Duration, Instant};
 
 use crate::flow_stats::FlowStats;
-use crate::record::Scribe;
+use crate::record::RunRecorder;
 use meters::{CutMeter, FlowMeter, LinkMeter};
 pub(crate) use observation::{NetworkObservation, Speaker, View};
 use observation::{Word, put_together};
@@ -30,7 +30,11 @@ pub(crate) struct Signals {
 
 /// Prepares to record the network. A separate thread writes the rows, so that the disk does not
 /// delay the network.
-pub(crate) fn start(plan: &Plan, simulated: &Simulated, scribe: &Scribe) -> (Signals, Topology) {
+pub(crate) fn start(
+    plan: &Plan,
+    simulated: &Simulated,
+    run_recorder: &RunRecorder,
+) -> (Signals, Topology) {
     let recorded = recorded(plan, simulated);
     let cables = chosen(simulated, &recorded);
     let world = &simulated.world;
@@ -55,7 +59,7 @@ pub(crate) fn start(plan: &Plan, simulated: &Simulated, scribe: &Scribe) -> (Sig
     });
     let speakers = speakers.collect();
     drop(words);
-    let scribe = scribe.clone();
+    let run_recorder = run_recorder.clone();
     let writer = std::thread::spawn(move || {
         let mut rows = Vec::new();
         put_together(written, engines, |at, seen| {
@@ -82,7 +86,7 @@ pub(crate) fn start(plan: &Plan, simulated: &Simulated, scribe: &Scribe) -> (Sig
                 // At virtual zero all counters are zero, so the first sample only starts the
                 // meters.
                 if at > Instant::ZERO {
-                    scribe.network_sample(at, &name, value, unit);
+                    run_recorder.network_sample(at, &name, value, unit);
                 }
             }
         });

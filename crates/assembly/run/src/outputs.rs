@@ -13,14 +13,14 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{Errno, ioctl_fionread};
 use timeloom_fabric::{Capture as Recording, CaptureOptions, CapturedFrame, Fabric, MacAddress};
 use timeloom_guest::Clock;
-use timeloom_results::{CutLog, LeftOut, Limited, LogWriter, RunDirectory};
+use timeloom_results::{CutLog, DiscardedBytes, LimitedWriter, LogWriter, RunDirectory};
 use timeloom_scenario::{Capture, CapturedLink, Medium, Plan, TunnelEnd};
 use timeloom_sys::rights::Rights;
 use timeloom_time::{Instant, Utc};
 
 use crate::error::RunError;
 use crate::network;
-use crate::record::Scribe;
+use crate::record::RunRecorder;
 use crate::spoofing::SpoofWatch;
 use crate::verdict::Reporter;
 
@@ -49,7 +49,7 @@ pub(crate) struct Logs<'a> {
     directory: &'a RunDirectory,
     limit: u64,
     /// Number of bytes left out, by the name of the log.
-    left_out: Mutex<Vec<(String, LeftOut)>>,
+    left_out: Mutex<Vec<(String, DiscardedBytes)>>,
 }
 
 impl<'a> Logs<'a> {
@@ -88,9 +88,9 @@ impl<'a> Logs<'a> {
         .collect()
     }
 
-    fn file(&self, name: &str) -> Result<Limited<File>, RunError> {
+    fn file(&self, name: &str) -> Result<LimitedWriter<File>, RunError> {
         let (file, name) = self.directory.log(name)?;
-        let file = Limited::new(file, self.limit);
+        let file = LimitedWriter::new(file, self.limit);
         let mut all = self.left_out.lock().unwrap_or_else(PoisonError::into_inner);
         all.push((name, file.left_out()));
         Ok(file)
@@ -264,7 +264,7 @@ pub(crate) fn captures(
     directory: &RunDirectory,
     clock: &Arc<Clock>,
     start: Instant<Utc>,
-    (scribe, reporter): (&Scribe, &Reporter),
+    (run_recorder, reporter): (&RunRecorder, &Reporter),
 ) -> Result<BTreeMap<String, Recording>, RunError> {
     let mut recordings = BTreeMap::new();
     let macs = network::macs(whole);
@@ -287,7 +287,7 @@ pub(crate) fn captures(
             .link_interface(a, &far)
             .ok_or_else(|| RunError::Plan(format!("there is no link {name} to capture")))?;
         let mut file = directory.capture(&name, start)?;
-        let (clock, scribe, link) = (Arc::clone(clock), scribe.clone(), name.clone());
+        let (clock, run_recorder, link) = (Arc::clone(clock), run_recorder.clone(), name.clone());
         let reporter = reporter.clone();
         let mut watch = SpoofWatch::new(stations(whole, &macs), true);
         let mut failed = false;
@@ -297,7 +297,7 @@ pub(crate) fn captures(
             }
             let at = clock.at(frame.at);
             if let Some(spoofed) = watch.look(at, &frame.bytes) {
-                scribe.spoofed(at, &link, &spoofed);
+                run_recorder.spoofed(at, &link, &spoofed);
             }
             if let Err(error) = file.packet(at, frame.at, &frame.bytes, None) {
                 failed = true;

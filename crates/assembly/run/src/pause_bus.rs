@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use timeloom_bus::{Bus, FreeRunning, LongStand, Testbed};
+use timeloom_bus::{Bus, FreeRunning, LongPause, Testbed};
 use timeloom_guest::Session;
 use timeloom_scenario::{Mode, Plan};
 use timeloom_time::Duration;
 
-use crate::placed::Together;
-use crate::record::{ClockSink, Scribe};
+use crate::placed::AgentMembership;
+use crate::record::{ClockSink, RunRecorder};
 use crate::testbed::PausedTestbed;
 use crate::verdict::Reporter;
 
@@ -18,10 +18,10 @@ use crate::verdict::Reporter;
 pub(crate) fn build(
     plan: &Plan,
     session: &Arc<Session>,
-    scribe: &Scribe,
+    run_recorder: &RunRecorder,
     reporter: Reporter,
     warn: &Arc<dyn Fn(String) + Send + Sync>,
-    together: Option<&Together>,
+    membership: Option<&AgentMembership>,
 ) -> Bus {
     let testbed: Arc<dyn Testbed> = match plan.time.mode {
         Mode::Virtual | Mode::Skip | Mode::Stepped => Arc::new(PausedTestbed(Arc::clone(session))),
@@ -32,12 +32,12 @@ pub(crate) fn build(
     };
     let warn = Arc::clone(warn);
     let mut bus = Bus::builder(testbed);
-    if let Some(together) = together {
-        let line = Arc::clone(&together.line);
-        bus = bus.host(together.name.as_str()).wire(move |_, _| line);
+    if let Some(membership) = membership {
+        let wire = Arc::clone(&membership.bus);
+        bus = bus.host(membership.name.as_str()).wire(move |_, _| wire);
     }
-    bus.records(ClockSink(scribe.clone()))
-        .watch(LONG_STAND, move |stand: LongStand| {
+    bus.records(ClockSink(run_recorder.clone()))
+        .watch(LONG_STAND, move |stand: LongPause| {
             let holders: Vec<String> = stand
                 .holders
                 .iter()

@@ -18,8 +18,8 @@ use timeloom_time::Instant;
 
 use crate::error::RunError;
 use crate::outputs::{Log, Logs};
-use crate::python::{Lent, PythonCommand, VARIABLE};
-use crate::record::Scribe;
+use crate::python::{ProvidedPackage, PythonCommand, VARIABLE};
+use crate::record::RunRecorder;
 use crate::rights;
 use crate::seeds;
 use crate::verdict::Reporter;
@@ -35,7 +35,7 @@ pub(crate) fn start(
     session: &Session,
     logs: &Logs<'_>,
     bus: &Bus,
-    scribe: &Scribe,
+    run_recorder: &RunRecorder,
     reporter: &Reporter,
 ) -> Result<BTreeMap<String, Arc<Exchange>>, RunError> {
     let mut exchanges = BTreeMap::new();
@@ -70,7 +70,8 @@ pub(crate) fn start(
         };
         signals.insert(name.clone(), names_of(&process));
         let pid = process.pid();
-        let (recorder, source): (Scribe, Arc<str>) = (scribe.clone(), name.as_str().into());
+        let (recorder, source): (RunRecorder, Arc<str>) =
+            (run_recorder.clone(), name.as_str().into());
         let end = Instant::ZERO + plan.time.duration;
         let exchange = Exchange::new(bus.clone(), process, move |sample| {
             // On a busy machine the end of the run is noticed late. Requests of programs after the
@@ -80,7 +81,7 @@ pub(crate) fn start(
             }
         });
         let exchange = Arc::new(exchange);
-        watch_end(name, pid, &exchange, session.clock(), scribe)?;
+        watch_end(name, pid, &exchange, session.clock(), run_recorder)?;
         exchanges.insert(name.clone(), exchange);
     }
     if let Some(places) = places {
@@ -99,21 +100,21 @@ fn watch_end(
     pid: u32,
     exchange: &Arc<Exchange>,
     clock: &Arc<Clock>,
-    scribe: &Scribe,
+    run_recorder: &RunRecorder,
 ) -> Result<(), RunError> {
     let failed = |error: &dyn Display| RunError::Start(format!("watching plant `{name}`: {error}"));
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     let pid = pid.ok_or_else(|| failed(&"its process has no identifier"))?;
     let process = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| failed(&error))?;
     let (exchange, clock) = (Arc::downgrade(exchange), Arc::downgrade(clock));
-    let (name, scribe) = (name.to_owned(), scribe.clone());
+    let (name, run_recorder) = (name.to_owned(), run_recorder.clone());
     let watch = move || {
         let mut ended = [PollFd::new(&process, PollFlags::IN)];
         while poll(&mut ended, None) == Err(Errno::INTR) {}
         let at = clock.upgrade().map(|clock| clock.now());
         // During a request or a stop, the exchange itself notices the end of the plant.
         if let Some(Err(error)) = exchange.upgrade().map(|exchange| exchange.look()) {
-            scribe.trouble(&name, at, &error.to_string(), true);
+            run_recorder.trouble(&name, at, &error.to_string(), true);
         }
     };
     let thread = std::thread::Builder::new().spawn(watch);
@@ -141,7 +142,7 @@ pub fn signals_of(
     // The plant is not told which signals to record, because it may lack some of them.
     let log = PlantLog::file(log).map_err(|error| failed("its log", &error))?;
     let mut spec = spec(plan, (name, plant), log)?;
-    let package = Lent::to(PythonCommand::of_plant(plant), interrupted)
+    let package = ProvidedPackage::to(PythonCommand::of_plant(plant), interrupted)
         .map_err(|error| failed("the package `timeloom` for it", &error))?;
     let path = package.path.as_ref();
     spec.env

@@ -9,19 +9,19 @@ use std::thread::Scope;
 use std::time::Duration as StdDuration;
 
 use timeloom_fabric::{Fabric, Namespace};
-use timeloom_guest::{CommandSpec, Compute, Ended, Guest, Output, Session, Variables};
+use timeloom_guest::{CommandSpec, Compute, Guest, Output, ProgramEnd, Session, Variables};
 use timeloom_scenario::{OpenFlow, Plan, Program};
 use timeloom_sys::environment;
 use timeloom_time::{Duration, Instant, Virtual};
 
-use crate::attention::Attention;
 use crate::containers::{Containers, TIMELINES};
 use crate::error::RunError;
 use crate::hosts::Hosts;
 use crate::names::Identities;
 use crate::outputs::{Log, Logs};
+use crate::quiescence::Quiescence;
 use crate::readiness::Condition;
-use crate::record::Scribe;
+use crate::record::RunRecorder;
 use crate::rights;
 use crate::seeds;
 use crate::timelines::TimelineDaemon;
@@ -37,12 +37,12 @@ pub(crate) struct Stage<'a> {
     pub(crate) identities: &'a Identities,
     pub(crate) keepers: &'a [TimelineDaemon],
     pub(crate) logs: &'a Logs<'a>,
-    pub(crate) scribe: &'a Scribe,
+    pub(crate) run_recorder: &'a RunRecorder,
     pub(crate) reporter: &'a Reporter,
     /// Set when the run is over. Exits of programs are then not failures.
     pub(crate) over: &'a AtomicBool,
     pub(crate) ready: &'a ReadyBoard,
-    pub(crate) attention: &'a Attention,
+    pub(crate) quiescence: &'a Quiescence,
     /// Number of threads that start or watch programs.
     pub(crate) busy: Busy,
     /// Virtual instant at which the run ends.
@@ -137,7 +137,7 @@ impl<'a> Stage<'a> {
         'a: 's,
     {
         // Time must not skip until the program runs, because its first events are not known before.
-        let _work = self.attention.work();
+        let _work = self.quiescence.work();
         let station = self.network_of(host);
         let (log, output) = Log::open(
             self.logs,
@@ -145,14 +145,14 @@ impl<'a> Stage<'a> {
             self.session.clock(),
             self.reporter,
         )?;
-        self.attention.watch_output(log.output());
+        self.quiescence.watch_output(log.output());
         let condition = program.ready.as_ref().map(|ready| {
             Condition::new(ready, station, log.output())
                 .map_err(|error| RunError::Start(format!("sockets of {host}: {error}")))
         });
         let condition = condition.transpose()?.map(Arc::new);
         if let Some(condition) = &condition {
-            self.attention.watch_condition(condition);
+            self.quiescence.watch_condition(condition);
         }
         let network = station
             .as_fd()
@@ -193,7 +193,7 @@ impl<'a> Stage<'a> {
         let guest = self.session.spawn(&spec)?;
         drop(spec); // our end of its output
         self.session.watch_end(&guest);
-        self.scribe
+        self.run_recorder
             .event(host, &program.name, "start", &program.run.join(" "));
         if condition.is_none() {
             self.ready.announce(&program.name);
@@ -277,7 +277,7 @@ impl<'a> Stage<'a> {
         if let Some(why) = self.session.explain_end(status) {
             what = format!("{what}: {why}");
         }
-        self.scribe.event(host, &program.name, "end", &what);
+        self.run_recorder.event(host, &program.name, "end", &what);
         // A program that ends at the planned end of the run has not ended early.
         let is_early = self.session.clock().now() < self.planned_end;
         if program.essential && (status != 0 || is_early) {
@@ -329,7 +329,7 @@ impl<'a> Stage<'a> {
         program: &Program,
         condition: Arc<Condition>,
         guest: &Guest,
-    ) -> Option<Ended> {
+    ) -> Option<ProgramEnd> {
         let clock = self.session.clock();
         let limit: Duration = program.ready_timeout;
         let due = clock.now() + limit;
@@ -344,7 +344,8 @@ impl<'a> Stage<'a> {
         };
         loop {
             if condition.holds() {
-                self.scribe.event(host, &program.name, "ready", &ready());
+                self.run_recorder
+                    .event(host, &program.name, "ready", &ready());
                 self.ready.announce(&program.name);
                 return None;
             }

@@ -11,7 +11,7 @@ use timeloom_ptp::security::{Failure, Security};
 use timeloom_ptp::tamper::Tamper;
 use timeloom_ptp::{PROFILES, Profile};
 use timeloom_ptp_net::{
-    Attack, ClockOptions, Event, NodeOptions, Policy, PtpNode, Rogue, Role, Signing,
+    Attack, ClockOptions, Event, NodeOptions, Policy, PtpNode, Rogue, Role, SigningConfig,
 };
 use timeloom_scenario::{Plan, Ptp, PtpAttack, PtpClock, PtpPolicy, PtpRogue, PtpSecurity};
 use timeloom_time::{Duration, Instant, Utc, Virtual};
@@ -19,7 +19,7 @@ use timeloom_wire::tlv::Suite;
 use timeloom_wire::{ClockIdentity, TimeInterval};
 
 use crate::error::RunError;
-use crate::hosts::{crystal_of, seed_of};
+use crate::hosts::{oscillator_of, seed_of};
 use crate::record::Note;
 
 /// Running PTP clocks, and the thread that records their measurements.
@@ -176,7 +176,7 @@ fn keys_of(
         PtpPolicy::Monitor => Policy::Monitor,
     };
     let seed = seed_of(plan.seed, "network.ptp.security");
-    let signing = Signing {
+    let signing = SigningConfig {
         suite,
         policy,
         seed,
@@ -240,7 +240,7 @@ fn options_of(
     NodeOptions {
         transport: ptp.unwrap_or_default().transport,
         clock: ClockOptions {
-            crystal: described.map(crystal_of).unwrap_or_default(),
+            oscillator: described.map(oscillator_of).unwrap_or_default(),
             seed: seed_of(plan.seed, name),
             epoch: start,
             offset: described.map_or(Duration::ZERO, |clock| clock.offset),
@@ -277,7 +277,7 @@ pub(crate) fn tell(world: &World, name: &str, node: Node) -> Option<String> {
     }
     if tally.tampered > 0 {
         text.push_str(&format!(
-            "; as a rogue it touched {} messages",
+            "; as a rogue it changed {} messages",
             tally.tampered
         ));
     }

@@ -107,13 +107,13 @@ pub(crate) fn provide(
 }
 
 /// The Python package, provided to one program for as long as this value lives.
-pub struct Lent {
+pub struct ProvidedPackage {
     /// Value of `PYTHONPATH` for the program; `None` if the program does not need the package.
     pub path: Option<String>,
     _place: tempfile::TempDir,
 }
 
-impl Lent {
+impl ProvidedPackage {
     /// Queries the interpreter of a command. If the command needs the package, writes the package
     /// to a directory that the program's user can read.
     ///

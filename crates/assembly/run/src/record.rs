@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
-use timeloom_bus::{Action, Record, Sink};
-use timeloom_guest::{ChangeKind, Clock, HostChange, HostTime};
+use timeloom_bus::{HoldRecord, RecordKind, Sink};
+use timeloom_guest::{ChangeKind, Clock, HostChange, HostTimeState};
 use timeloom_plant::Sample;
 use timeloom_results::{ClockAction, ClockRow, EventRow, LabelRow, Recorder, SignalRow};
 use timeloom_scenario::{Attack, NETWORK};
@@ -17,7 +17,7 @@ use crate::verdict::Reporter;
 /// Writes rows of the results for all threads. A failed write (disk full) ends the run, because
 /// results with unnoticed gaps would be worse than none.
 #[derive(Clone)]
-pub(crate) struct Scribe {
+pub(crate) struct RunRecorder {
     recorder: Arc<Recorder>,
     clock: Arc<Clock>,
     reporter: Reporter,
@@ -54,7 +54,7 @@ pub(crate) enum Note {
 /// Name of the machine that started a run, in results that distinguish machines.
 pub(crate) const LOCAL: &str = "local";
 
-impl Scribe {
+impl RunRecorder {
     pub(crate) fn new(
         recorder: Arc<Recorder>,
         clock: Arc<Clock>,
@@ -244,8 +244,9 @@ impl Scribe {
     /// differ.
     pub(crate) fn host_times(&self, at: Instant<timeloom_time::Virtual>) {
         let (_, times) = self.clock.host_times();
-        let off =
-            |time: &&HostTime| time.held || time.dilation != 1.0 || time.behind != Duration::ZERO;
+        let off = |time: &&HostTimeState| {
+            time.held || time.dilation != 1.0 || time.behind != Duration::ZERO
+        };
         for time in times.iter().filter(off) {
             self.check(self.recorder.signal(&behind(time, at, self.clock.wall())));
         }
@@ -352,7 +353,7 @@ fn kind_of(change: ChangeKind) -> &'static str {
     }
 }
 
-fn told(time: &HostTime) -> String {
+fn told(time: &HostTimeState) -> String {
     let lived = Duration::from_ns(time.lived.as_ns());
     format!(
         "at {lived} of its own time, {} behind the session, dilation {}",
@@ -361,7 +362,7 @@ fn told(time: &HostTime) -> String {
 }
 
 fn behind(
-    time: &HostTime,
+    time: &HostTimeState,
     t_virtual: Instant<timeloom_time::Virtual>,
     t_wall: Instant<timeloom_time::Wall>,
 ) -> SignalRow {
@@ -380,18 +381,18 @@ fn behind(
 /// Converts the bus's records to rows of `clock.parquet`. The bus records edges of the wire and
 /// holds of participants; a row describes the pause of one participant, from its request to its
 /// release.
-pub(crate) struct ClockSink(pub(crate) Scribe);
+pub(crate) struct ClockSink(pub(crate) RunRecorder);
 
 impl Sink for ClockSink {
-    fn record(&mut self, record: Record) {
+    fn record(&mut self, record: HoldRecord) {
         let action = match record.action {
-            Action::Hold => ClockAction::Pause,
-            Action::Release => ClockAction::Resume,
-            Action::Pause => ClockAction::Other("stop".into()),
-            Action::Resume => ClockAction::Other("go".into()),
+            RecordKind::Hold => ClockAction::Pause,
+            RecordKind::Release => ClockAction::Resume,
+            RecordKind::Pause => ClockAction::Other("stop".into()),
+            RecordKind::Resume => ClockAction::Other("go".into()),
         };
-        let scribe = &self.0;
-        scribe.check(scribe.recorder.clock(&ClockRow {
+        let run_recorder = &self.0;
+        run_recorder.check(run_recorder.recorder.clock(&ClockRow {
             seq: record.seq,
             t_virtual: record.t_virtual,
             t_wall: record.t_wall,

@@ -38,7 +38,8 @@ pub struct ReportRequest {
     pub proof_on: Vec<LabelledRun>,
     /// Runs in real time whose solvers are slower from run to run.
     pub proof_off: Vec<LabelledRun>,
-    /// Signal that is compared in those runs; by default the first that the report draws.
+    /// Signal that is compared in the runs of `proof_on` and `proof_off`; by default the first that
+    /// the report draws.
     pub proof_signal: Option<String>,
     /// Tolerance of the comparison, in the signal's unit.
     pub proof_tolerance: f64,
@@ -348,8 +349,9 @@ fn reference(reference: &scenario::Reference) -> Reference {
     }
 }
 
-/// Maximum number of panels, and of curves in one panel. More would be unreadable.
+/// Maximum number of panels. More would be unreadable.
 const MOST_PANELS: usize = 6;
+/// Maximum number of curves in one panel.
 const MOST_CURVES: usize = 6;
 
 fn panels_by_unit(

@@ -20,7 +20,8 @@ use timeloom_fabric::{Fabric, LossDetection, VirtualCubic};
 use timeloom_guest::Clock;
 use timeloom_net::{Node, Owner};
 use timeloom_portal::{
-    Address, Arrive, EngineGroup, Follow, PacketOptions, PacketPort, Port, Portals, Tap,
+    Address, ArrivalCallback, EngineGroup, FollowedClock, PacketOptions, PacketPort, Port, Portals,
+    Tap,
 };
 use timeloom_results::Caveat;
 use timeloom_results::{NodeKind, RunDirectory, Topology};
@@ -30,17 +31,17 @@ use timeloom_time::{ClockMap, Instant, Utc, Virtual, Wall};
 use crate::error::RunError;
 use crate::network;
 use crate::network_signals::{self, Speaker};
-use crate::placed::Together;
+use crate::placed::AgentMembership;
 use crate::placed::secret::draw;
-use crate::record::Scribe;
+use crate::record::RunRecorder;
 use crate::verdict::Reporter;
 pub use alone::{EngineError, serve_engine};
 use captures::Captures;
 use ending::Closing;
-use engine::{Ended, Engine, Outlets, Pacing, Running};
+use engine::{Engine, EngineReport, Outlets, Pacing, Running};
 use engines::Lines;
 use message::{ClockNow, Sort, Start};
-pub(crate) use process::Company;
+pub(crate) use process::EngineConnections;
 use process::{Known, Process, Sinks};
 pub(crate) use tcp_timers::AskedOfTcp;
 use traffic::Flow;
@@ -54,7 +55,7 @@ pub(crate) struct Network {
     traffic: Vec<Flow>,
     parts: Option<Parts>,
     /// All engines, if they are processes that may leave and join; `None` otherwise.
-    company: Option<Arc<Company>>,
+    engine_connections: Option<Arc<EngineConnections>>,
     /// Engines that announce their next event, where time skips or is granted.
     group: Option<EngineGroup>,
     idle: Arc<AtomicBool>,
@@ -73,7 +74,7 @@ struct SessionClock {
     idle: Arc<AtomicBool>,
 }
 
-impl Follow for SessionClock {
+impl FollowedClock for SessionClock {
     fn map(&self) -> ClockMap<Wall, Virtual> {
         self.clock.map()
     }
@@ -98,7 +99,7 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) directory: &'a RunDirectory,
     pub(crate) clock: &'a Arc<Clock>,
     pub(crate) civil_start: Instant<Utc>,
-    pub(crate) scribe: &'a Scribe,
+    pub(crate) run_recorder: &'a RunRecorder,
     pub(crate) reporter: &'a Reporter,
     /// Path of the program `timeloom`, which runs as the process of an engine.
     pub(crate) timeloom: &'a Path,
@@ -106,7 +107,7 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) interrupted: &'a Arc<AtomicBool>,
     /// State shared with the other agents if this run is one agent's share, in which case it has
     /// one engine of the whole network. `None` on a single machine.
-    pub(crate) together: Option<&'a Together>,
+    pub(crate) membership: Option<&'a AgentMembership>,
     /// CUBIC of the hosts' kernels, which follows the network's time.
     pub(crate) cubic: Option<&'a Arc<VirtualCubic>>,
 }
@@ -119,19 +120,21 @@ impl Network {
         simulated: Simulated,
         around: &Surroundings<'_>,
     ) -> Result<Self, RunError> {
-        let own = around.together.map(|together| place(&simulated, together));
+        let own = around
+            .membership
+            .map(|membership| place(&simulated, membership));
         let own = own.transpose()?;
-        let scribe = around.scribe;
+        let run_recorder = around.run_recorder;
         let captures = Captures::start(
             plan,
             (&simulated, own),
             around.directory,
             around.civil_start,
-            scribe,
+            run_recorder,
         )?;
-        let (signals, topology) = network_signals::start(plan, &simulated, scribe);
+        let (signals, topology) = network_signals::start(plan, &simulated, run_recorder);
         around.directory.write_topology(&topology)?;
-        scribe.event("local", NETWORK, "topology", &counted(&topology));
+        run_recorder.event("local", NETWORK, "topology", &counted(&topology));
         let traffic = Flow::all(plan, &simulated);
         let speakers = (0..).zip(signals.speakers);
         // Engines of other agents deliver their samples on their own machines.
@@ -143,7 +146,7 @@ impl Network {
             signals: signals.writer,
             traffic,
             parts: simulated.parts.clone(),
-            company: None,
+            engine_connections: None,
             group: None,
             idle: Arc::new(AtomicBool::new(false)),
         };
@@ -166,7 +169,7 @@ impl Network {
         captures: &Captures,
         around: &Surroundings<'_>,
     ) -> Result<(), RunError> {
-        let several = self.parts.as_ref().filter(|_| around.together.is_none());
+        let several = self.parts.as_ref().filter(|_| around.membership.is_none());
         let lines = several.map(Lines::of_rings).transpose();
         let mut lines = lines.map_err(no_line)?;
         let follow = SessionClock {
@@ -200,11 +203,13 @@ impl Network {
                     Err(error) => return Err(failed(error)),
                 }
             }
-            let ways = match (around.together, self.parts.as_ref()) {
-                (Some(together), Some(parts)) => {
-                    Some(engines::ways_to_agents(engine, parts, together, around)?)
+            let engine_links = match (around.membership, self.parts.as_ref()) {
+                (Some(membership), Some(parts)) => {
+                    Some(engines::ways_to_agents(engine, parts, membership, around)?)
                 }
-                _ => lines.as_mut().map(|lines| engines::ways(lines.of(here))),
+                _ => lines
+                    .as_mut()
+                    .map(|lines| engines::engine_links(lines.of(here))),
             };
             let group = self.group.as_ref();
             let pacing = Pacing {
@@ -213,7 +218,7 @@ impl Network {
                 civil_start: around.civil_start,
             };
             let view = network_signals::view(plan, simulated, here);
-            let noted = around.scribe.clone();
+            let noted = around.run_recorder.clone();
             let outlets = Outlets {
                 capture: captures.of_engine(),
                 passed: captures.progress(here),
@@ -221,10 +226,10 @@ impl Network {
                     speaker.saw(at, view.look(at, world, adjacencies));
                 }),
                 note: Box::new(move |note| noted.note(note)),
-                died: engines::died(engine, around.scribe, around.reporter),
+                died: engines::died(engine, around.run_recorder, around.reporter),
                 cubic: around.cubic.cloned(),
             };
-            let running = engine.start(portals, ways, pacing, outlets)?;
+            let running = engine.start(portals, engine_links, pacing, outlets)?;
             around.clock.on_change(running.emulation.waker());
             self.seats.push((here, Seat::Thread(Box::new(running))));
         }
@@ -247,7 +252,7 @@ impl Network {
         let mut lines = Lines::of_sockets(parts).map_err(no_line)?;
         let key = draw().map_err(|error| RunError::Start(format!("drawing a key: {error}")))?;
         let text = plan.to_toml();
-        let company = Arc::new(Company::default());
+        let engine_connections = Arc::new(EngineConnections::default());
         let mut all = Vec::new();
         for (here, speaker) in speakers {
             let engine = Engine {
@@ -279,10 +284,10 @@ impl Network {
             let sinks = Sinks {
                 speaker,
                 capture: captures.of_engine(),
-                scribe: around.scribe.clone(),
-                died: engines::died(engine, around.scribe, around.reporter),
+                run_recorder: around.run_recorder.clone(),
+                died: engines::died(engine, around.run_recorder, around.reporter),
                 comes_back: settings.failure == EngineFailure::Restart,
-                company: Arc::clone(&company),
+                engine_connections: Arc::clone(&engine_connections),
             };
             let ports = plugs.into_iter().map(|plug| plug.port).collect();
             let (program, clock) = (around.timeloom, around.clock);
@@ -293,13 +298,13 @@ impl Network {
             process.wait_until_ready()?;
             self.seats.push((here, Seat::Process(process)));
         }
-        self.company = Some(company);
+        self.engine_connections = Some(engine_connections);
         Ok(())
     }
 
     /// Returns the engines that may leave and join during the run; `None` if no engine may.
-    pub(crate) fn company(&self) -> Option<Arc<Company>> {
-        self.company.clone()
+    pub(crate) fn engine_connections(&self) -> Option<Arc<EngineConnections>> {
+        self.engine_connections.clone()
     }
 
     /// Returns a flag that is true while the network has no work before the instant that it
@@ -312,7 +317,7 @@ impl Network {
     /// `portal::EngineGroup::ahead`.
     pub(crate) fn ahead(
         &self,
-    ) -> Option<impl Fn(Instant<Virtual>, Arrive) -> bool + Send + Sync + use<>> {
+    ) -> Option<impl Fn(Instant<Virtual>, ArrivalCallback) -> bool + Send + Sync + use<>> {
         let engines = self.seats.iter().filter_map(|(_, seat)| match seat {
             Seat::Thread(running) => Some(&running.emulation),
             // Time does not skip if engines are processes.
@@ -323,7 +328,7 @@ impl Network {
     }
 
     /// Ends the network and records its events. Returns reasons why the results cannot be trusted.
-    pub(crate) fn stop(mut self, asked: &AskedOfTcp, scribe: &Scribe) -> Vec<Caveat> {
+    pub(crate) fn stop(mut self, asked: &AskedOfTcp, run_recorder: &RunRecorder) -> Vec<Caveat> {
         for (_, seat) in &self.seats {
             if let Seat::Process(process) = seat {
                 process.end();
@@ -334,7 +339,7 @@ impl Network {
             _ => "thread",
         };
         let seats = self.seats.drain(..);
-        let ended: Vec<(Owner, (Ended, Known))> = seats
+        let ended: Vec<(Owner, (EngineReport, Known))> = seats
             .map(|(here, seat)| match seat {
                 Seat::Thread(running) => (here, (running.finish(), Known::default())),
                 Seat::Process(process) => (here, process.finish()),
@@ -342,10 +347,10 @@ impl Network {
             .collect();
         for (_, (ended, _)) in &ended {
             for (kind, text) in &ended.told {
-                scribe.event("local", "network", kind, text);
+                run_recorder.event("local", "network", kind, text);
             }
         }
-        traffic::tell(&self.traffic, &ended, scribe);
+        traffic::tell(&self.traffic, &ended, run_recorder);
         for thread in self.captures.drain(..) {
             let _ = thread.join();
         }
@@ -357,7 +362,7 @@ impl Network {
             .iter()
             .filter_map(|(_, closing, _)| closing.as_ref());
         let timers: Vec<_> = of_engines.flat_map(Closing::tcp_timers).collect();
-        let mut doubts = ending::tell(closings, (self.parts.as_ref(), what), scribe);
+        let mut doubts = ending::tell(closings, (self.parts.as_ref(), what), run_recorder);
         doubts.extend(asked.doubts(&timers));
         doubts
     }
@@ -421,11 +426,11 @@ fn plugs(engine: Engine<'_>, fabric: &Fabric) -> Result<Vec<Plug>, RunError> {
 }
 
 /// Returns the number of this agent's engine.
-fn place(simulated: &Simulated, together: &Together) -> Result<Owner, RunError> {
+fn place(simulated: &Simulated, membership: &AgentMembership) -> Result<Owner, RunError> {
     let names = simulated.parts.as_ref().map_or(&[][..], |it| &it.names);
-    let own = (0..).zip(names).find(|(_, name)| **name == together.name);
+    let own = (0..).zip(names).find(|(_, name)| **name == membership.name);
     own.map(|(here, _)| here)
-        .ok_or_else(|| RunError::Plan(format!("agent {} has no engine", together.name)))
+        .ok_or_else(|| RunError::Plan(format!("agent {} has no engine", membership.name)))
 }
 
 /// Returns the topology of a plan's simulated network; `None` if it has none.

@@ -20,7 +20,7 @@ pub(crate) struct SpoofWatch {
     /// True if no router lies between the stations, so that each station's packets come in frames
     /// with its own hardware address.
     is_flat: bool,
-    told: HashMap<(Lie, IpAddr, Mac), Repetition>,
+    told: HashMap<(Spoofing, IpAddr, Mac), Repetition>,
 }
 
 /// A detected forgery.
@@ -33,7 +33,7 @@ pub(crate) struct Spoofed {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Lie {
+enum Spoofing {
     Arp,
     Neighbour,
     Source,
@@ -84,11 +84,11 @@ impl SpoofWatch {
         let by = name(&mac).unwrap_or_else(|| text_of(&mac));
         let owner = self.owners.get(&claimed).and_then(name).unwrap_or_default();
         let mut text = match lie {
-            Lie::Arp => format!("{by} claims by ARP to have {claimed}, which is {owner}'s"),
-            Lie::Neighbour => {
+            Spoofing::Arp => format!("{by} claims by ARP to have {claimed}, which is {owner}'s"),
+            Spoofing::Neighbour => {
                 format!("{by} claims to its neighbours to have {claimed}, which is {owner}'s")
             }
-            Lie::Source => format!("{by} sent a packet as {claimed}, which is {owner}'s"),
+            Spoofing::Source => format!("{by} sent a packet as {claimed}, which is {owner}'s"),
         };
         if before > 0 {
             text.push_str(&format!(", and {before} more since the last report"));
@@ -96,7 +96,7 @@ impl SpoofWatch {
         Some(Spoofed { by, text })
     }
 
-    fn lie(&self, frame: &[u8]) -> Option<(Lie, IpAddr, Mac)> {
+    fn lie(&self, frame: &[u8]) -> Option<(Spoofing, IpAddr, Mac)> {
         let sender: Mac = frame.get(6..12)?.try_into().ok()?;
         let (kind, body) = match frame.get(12..14)? {
             [0x81, 0x00] => (frame.get(16..18)?, frame.get(18..)?),
@@ -114,12 +114,12 @@ impl SpoofWatch {
             // ARP for Ethernet and IPv4; other values belong to other protocols.
             [0x08, 0x06] if body.get(..6)? == [0, 1, 8, 0, 6, 4] => {
                 let hardware: Mac = body.get(8..14)?.try_into().ok()?;
-                (Lie::Arp, address(14)?, hardware)
+                (Spoofing::Arp, address(14)?, hardware)
             }
-            [0x08, 0x00] if self.is_flat => (Lie::Source, address(12)?, sender),
+            [0x08, 0x00] if self.is_flat => (Spoofing::Source, address(12)?, sender),
             [0x86, 0xdd] => match told_of_neighbour(body) {
-                Some((from, hardware)) => (Lie::Neighbour, long_address(from)?, hardware),
-                None if self.is_flat => (Lie::Source, long_address(8)?, sender),
+                Some((from, hardware)) => (Spoofing::Neighbour, long_address(from)?, hardware),
+                None if self.is_flat => (Spoofing::Source, long_address(8)?, sender),
                 None => return None,
             },
             _ => return None,

@@ -17,9 +17,9 @@ use timeloom_time::{Instant, Virtual};
 use crate::containers::TIMELINES;
 use crate::error::RunError;
 use crate::names::Identities;
-use crate::record::{LOCAL, Scribe};
+use crate::record::{LOCAL, RunRecorder};
 use crate::rights;
-use crate::simulated::Company;
+use crate::simulated::EngineConnections;
 use crate::timelines::TimelineDaemon;
 
 /// Session that stops while the pause wire is held: first the clock, then the processes.
@@ -41,7 +41,7 @@ impl Testbed for PausedTestbed {
 
 /// Control of a run by `timeloom pause` and `timeloom resume`. The user is one more participant on
 /// the pause wire.
-pub(crate) struct Keyboard {
+pub(crate) struct ControlEndpoint {
     session: Arc<Session>,
     bus: Bus,
     hold: Mutex<Option<Hold>>,
@@ -56,13 +56,13 @@ pub(crate) struct Keyboard {
     /// Directory of the run's results.
     directory: PathBuf,
     /// Context of commands that enter the run's hosts; unset until there is a network.
-    door: OnceLock<Door>,
+    exec_context: OnceLock<ExecContext>,
     /// Engines of the simulated network that may leave and join; unset if no engine may.
-    engines: OnceLock<Arc<Company>>,
+    engines: OnceLock<Arc<EngineConnections>>,
 }
 
 /// Context in which commands from outside enter a run's hosts.
-pub(crate) struct Door {
+pub(crate) struct ExecContext {
     /// Network namespaces, by host name.
     networks: BTreeMap<String, OwnedFd>,
     /// Directories of timelines, by host name; only hosts that keep timelines are listed.
@@ -73,17 +73,17 @@ pub(crate) struct Door {
     identities: Identities,
     /// Hosts of the plan, from which the rights of their programs are taken.
     hosts: BTreeMap<String, Host>,
-    scribe: Scribe,
+    run_recorder: RunRecorder,
 }
 
-impl Door {
+impl ExecContext {
     /// Returns the context for a run whose network has been created.
     pub(crate) fn of(
         plan: &Plan,
         fabric: &Fabric,
         keepers: &[TimelineDaemon],
         (roots, identities): (BTreeMap<String, Arc<Root>>, &Identities),
-        scribe: &Scribe,
+        run_recorder: &RunRecorder,
     ) -> Result<Self, RunError> {
         let mut networks = BTreeMap::new();
         for name in plan.system.hosts.keys() {
@@ -101,7 +101,7 @@ impl Door {
             roots,
             identities: identities.clone(),
             hosts: plan.system.hosts.clone(),
-            scribe: scribe.clone(),
+            run_recorder: run_recorder.clone(),
         })
     }
 }
@@ -112,7 +112,7 @@ struct Granter {
     hold: Mutex<Option<Hold>>,
 }
 
-impl Keyboard {
+impl ControlEndpoint {
     /// Creates the control. With `grants`, virtual time advances only by grants.
     pub(crate) fn new(
         session: Arc<Session>,
@@ -134,31 +134,31 @@ impl Keyboard {
             }),
             // Clients have other working directories.
             directory: std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned()),
-            door: OnceLock::new(),
+            exec_context: OnceLock::new(),
             engines: OnceLock::new(),
         }
     }
 
     /// Allows the engines to leave and join from now on.
-    pub(crate) fn admit(&self, engines: Arc<Company>) {
+    pub(crate) fn admit(&self, engines: Arc<EngineConnections>) {
         // This method is called only once.
         let _ = self.engines.set(engines);
     }
 
     /// Returns the engines that may leave and join. Fails if the run has not begun, or no engine
     /// may.
-    fn engines(&self) -> Result<&Company, HoldError> {
+    fn engines(&self) -> Result<&EngineConnections, HoldError> {
         self.has_begun()?;
         let engines = self.engines.get();
         engines
             .map(|engines| &**engines)
-            .ok_or_else(|| HoldError::other(KeyboardError::NoEngines))
+            .ok_or_else(|| HoldError::other(ControlEndpointError::NoEngines))
     }
 
     /// Allows commands to enter the run's hosts from now on.
-    pub(crate) fn open(&self, door: Door) {
+    pub(crate) fn open(&self, exec_context: ExecContext) {
         // This method is called only once.
-        let _ = self.door.set(door);
+        let _ = self.exec_context.set(exec_context);
     }
 
     /// Starts the run: `go` starts its clock, or the clock stays stopped until time is granted.
@@ -186,7 +186,7 @@ impl Keyboard {
     fn has_begun(&self) -> Result<(), HoldError> {
         match *self.begun.lock().unwrap_or_else(PoisonError::into_inner) {
             true => Ok(()),
-            false => Err(HoldError::other(KeyboardError::GettingReady)),
+            false => Err(HoldError::other(ControlEndpointError::GettingReady)),
         }
     }
 
@@ -202,7 +202,7 @@ impl Keyboard {
     }
 }
 
-impl Keyboard {
+impl ControlEndpoint {
     fn granter(&self) -> &Granter {
         self.stepped
             .as_ref()
@@ -214,7 +214,7 @@ fn take(hold: &Mutex<Option<Hold>>) -> Option<Hold> {
     hold.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-impl Stepped for Keyboard {
+impl Stepped for ControlEndpoint {
     fn grants(&self) -> &Arc<Grants> {
         &self.granter().grants
     }
@@ -235,7 +235,7 @@ impl Stepped for Keyboard {
     }
 }
 
-impl Controlled for Keyboard {
+impl Controlled for ControlEndpoint {
     fn pause(&self) -> Result<(), HoldError> {
         self.has_begun()?;
         let mut hold = self.hold.lock().unwrap_or_else(PoisonError::into_inner);
@@ -253,7 +253,7 @@ impl Controlled for Keyboard {
         match (take(&self.hold), &self.stepped) {
             (Some(hold), _) => drop(hold),
             (None, Some(_)) => return Err(HoldError::NotByHand),
-            (None, None) => return Err(HoldError::other(KeyboardError::NotPaused)),
+            (None, None) => return Err(HoldError::other(ControlEndpointError::NotPaused)),
         }
         Ok(())
     }
@@ -272,10 +272,10 @@ impl Controlled for Keyboard {
     fn skip(self: Arc<Self>, on: bool) -> Result<(), HoldError> {
         // Only if time may skip does the session know which packets are in flight.
         if !self.may_skip {
-            return Err(HoldError::other(KeyboardError::CannotSkip));
+            return Err(HoldError::other(ControlEndpointError::CannotSkip));
         }
         if !on && self.session.clock().compute() == Compute::None {
-            return Err(HoldError::other(KeyboardError::MovesOnlyBySkipping));
+            return Err(HoldError::other(ControlEndpointError::MovesOnlyBySkipping));
         }
         self.session.set_skipping(on);
         Ok(())
@@ -306,11 +306,12 @@ impl Controlled for Keyboard {
     }
 
     fn welcome(&self, host: &str) -> Result<Welcome, HoldError> {
-        let door = self.door.get();
-        let door = door.ok_or_else(|| HoldError::other(KeyboardError::GettingReady))?;
-        let network = door.networks.get(host).map(OwnedFd::try_clone);
-        let timelines = door.timelines.get(host);
-        let root = door.roots.get(host).cloned();
+        let exec_context = self.exec_context.get();
+        let exec_context =
+            exec_context.ok_or_else(|| HoldError::other(ControlEndpointError::GettingReady))?;
+        let network = exec_context.networks.get(host).map(OwnedFd::try_clone);
+        let timelines = exec_context.timelines.get(host);
+        let root = exec_context.roots.get(host).cloned();
         let place = timelines.map(|place| match root {
             Some(_) => TIMELINES.into(),
             None => place.into(),
@@ -319,9 +320,9 @@ impl Controlled for Keyboard {
         Ok(Welcome {
             network: network.transpose().map_err(HoldError::other)?,
             root,
-            identity: door.identities.get(host).cloned(),
+            identity: exec_context.identities.get(host).cloned(),
             env: place.into_iter().collect(),
-            rights: match door.hosts.get(host) {
+            rights: match exec_context.hosts.get(host) {
                 Some(host) => rights::of_host(host).map_err(HoldError::other)?,
                 None => HostRights::Supervisors,
             },
@@ -333,22 +334,24 @@ impl Controlled for Keyboard {
     }
 
     fn flush(&self) {
-        if let Some(door) = self.door.get() {
-            door.scribe.flush();
+        if let Some(exec_context) = self.exec_context.get() {
+            exec_context.run_recorder.flush();
         }
     }
 
     fn acted(&self, requester: &str, effect: &str) {
-        if let Some(door) = self.door.get() {
+        if let Some(exec_context) = self.exec_context.get() {
             let text = format!("by {requester}: {effect}");
-            door.scribe.event(LOCAL, "clock", "control", &text);
+            exec_context
+                .run_recorder
+                .event(LOCAL, "clock", "control", &text);
         }
     }
 
     fn came_in(&self, host: &str, command: &str, what: &str, how: &str) {
-        if let Some(door) = self.door.get() {
+        if let Some(exec_context) = self.exec_context.get() {
             let source = format!("from outside: {command}");
-            door.scribe.event(host, &source, what, how);
+            exec_context.run_recorder.event(host, &source, what, how);
         }
     }
 }
@@ -366,8 +369,8 @@ pub(crate) fn holds_of(bus: &Bus) -> Vec<HoldText> {
 
 /// Reason why the run rejects a request on its control socket.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
-enum KeyboardError {
-    #[error("this run is still getting ready")]
+enum ControlEndpointError {
+    #[error("this run is still being prepared")]
     GettingReady,
     #[error("this run was not paused by hand")]
     NotPaused,

@@ -17,7 +17,7 @@ use timeloom_timeline_protocol::{StatusChange, TimelineScale, decode};
 
 use crate::error::RunError;
 use crate::hosts::Hosts;
-use crate::record::Scribe;
+use crate::record::RunRecorder;
 
 /// Daemon that keeps the timelines of a host.
 pub(crate) struct TimelineDaemon {
@@ -101,7 +101,7 @@ fn keeper(
 
 /// Removes the sockets, locks and journals of daemons that have ended. The pages are kept, because
 /// they are results.
-pub(crate) fn put_away(run: &RunDirectory, keepers: &[TimelineDaemon]) {
+pub(crate) fn finalize(run: &RunDirectory, keepers: &[TimelineDaemon]) {
     for keeper in keepers {
         run.remove_timeline_leftovers(&keeper.host);
     }
@@ -114,7 +114,7 @@ pub(crate) fn record(
     clock: &Clock,
     hosts: &Hosts,
     (run, keepers): (&RunDirectory, &[TimelineDaemon]),
-    scribe: &Scribe,
+    run_recorder: &RunRecorder,
     over: impl Fn() -> bool,
 ) {
     let mut watched: Vec<Watched<'_>> = keepers
@@ -138,8 +138,8 @@ pub(crate) fn record(
             })
         })
         .collect();
-    // No sample at the end of the run either: whether it were taken before the end would be a matter
-    // of chance.
+    // No sample at the end of the run either: whether it were taken before the end would be a
+    // matter of chance.
     let end = Instant::ZERO + plan.time.duration;
     while let Some(next) = watched.iter().map(|timeline| timeline.next).min() {
         let until = match next < end {
@@ -150,15 +150,15 @@ pub(crate) fn record(
             break;
         }
         for timeline in watched.iter_mut().filter(|timeline| timeline.next <= next) {
-            let at = timeline.look(clock, scribe);
+            let at = timeline.look(clock, run_recorder);
             while timeline.next <= at {
                 timeline.next += timeline.spec.every;
             }
         }
     }
     for timeline in &mut watched {
-        timeline.follow_journal(clock, scribe);
-        timeline.settle(scribe);
+        timeline.follow_journal(clock, run_recorder);
+        timeline.settle(run_recorder);
     }
 }
 
@@ -174,7 +174,6 @@ struct StatusLog {
 impl StatusLog {
     /// Returns the changes since the last call. A program writes the file, so its content is not
     /// trusted: an invalid line ends the reading for good.
-    /// log.
     fn news(&mut self, open: impl FnOnce() -> Option<File>) -> Vec<StatusChange> {
         self.file = self.file.take().or_else(open);
         let Some(mut file) = self.file.as_ref() else {
@@ -214,7 +213,7 @@ struct Watched<'a> {
 
 impl Watched<'_> {
     /// Records one sample of the timeline, and returns the virtual instant of the sample.
-    fn look(&mut self, clock: &Clock, scribe: &Scribe) -> Instant<Virtual> {
+    fn look(&mut self, clock: &Clock, run_recorder: &RunRecorder) -> Instant<Virtual> {
         let truth = Cell::new(clock.true_time(&self.host));
         if self.reader.is_none() {
             let domain = Domain::Host {
@@ -232,28 +231,28 @@ impl Watched<'_> {
             })
         });
         let truth = truth.get();
-        self.follow_journal(clock, scribe);
+        self.follow_journal(clock, run_recorder);
         match reading {
             None => {}
             Some(Ok(reading)) => {
-                self.tell(&reading, &truth, scribe);
+                self.tell(&reading, &truth, run_recorder);
                 // A daemon that replaces the dead one creates a page of its own.
                 if reading.status == Status::DaemonDead {
                     self.reader = None;
                 }
             }
             Some(Err(refusal)) => {
-                scribe.event(&self.source, self.name, "trouble", &refusal.to_string());
+                run_recorder.event(&self.source, self.name, "trouble", &refusal.to_string());
                 self.reader = None;
             }
         }
         truth.at
     }
 
-    fn tell(&mut self, reading: &Reading, truth: &TrueTime, scribe: &Scribe) {
+    fn tell(&mut self, reading: &Reading, truth: &TrueTime, run_recorder: &RunRecorder) {
         let record = |signal: &str, value: f64, unit: &str| {
             let name = format!("timeline.{}.{signal}", self.name);
-            scribe.host_sample(&self.source, truth.at, &name, value, unit);
+            run_recorder.host_sample(&self.source, truth.at, &name, value, unit);
         };
         let length = |ns: u64| Duration::from_ns(i64::try_from(ns).unwrap_or(i64::MAX));
         let (below, above) = (length(reading.below_ns), length(reading.above_ns));
@@ -289,40 +288,46 @@ impl Watched<'_> {
         {
             self.unexplained = Some((reading.status, truth.at));
         } else if !is_said {
-            self.settle(scribe);
+            self.settle(run_recorder);
         }
     }
 
     /// Records the changes of status that the daemon has written to its journal since the last
     /// call.
-    fn follow_journal(&mut self, clock: &Clock, scribe: &Scribe) {
+    fn follow_journal(&mut self, clock: &Clock, run_recorder: &RunRecorder) {
         let (run, source, name) = (self.run, &self.source, self.name);
         let open = || run.timeline_journal(source, name).ok().flatten();
         for change in self.journal.news(open) {
             let raw = Instant::from_ns(change.local_ns);
             let at = clock.instant_of_raw(&self.host, raw);
             let at = at.unwrap_or_else(|| clock.now());
-            self.change(at, change.status, change.why.as_deref(), scribe);
+            self.change(at, change.status, change.why.as_deref(), run_recorder);
         }
     }
 
     /// Records a status that the page showed and the journal does not contain.
-    fn settle(&mut self, scribe: &Scribe) {
+    fn settle(&mut self, run_recorder: &RunRecorder) {
         if let Some((status, at)) = self.unexplained.take() {
-            self.change(at, status, None, scribe);
+            self.change(at, status, None, run_recorder);
         }
     }
 
-    fn change(&mut self, at: Instant<Virtual>, status: Status, why: Option<&str>, scribe: &Scribe) {
+    fn change(
+        &mut self,
+        at: Instant<Virtual>,
+        status: Status,
+        why: Option<&str>,
+        run_recorder: &RunRecorder,
+    ) {
         if status == self.status {
             return;
         }
         let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
         let text = format!("{} → {status}{why}", self.status);
         let (host, signal) = (&self.source, format!("timeline.{}", self.name));
-        scribe.host_event(host, at, &signal, "status", &text);
+        run_recorder.host_event(host, at, &signal, "status", &text);
         let signal = format!("{signal}.status");
-        scribe.host_sample(host, at, &signal, f64::from(status as u8), "");
+        run_recorder.host_sample(host, at, &signal, f64::from(status as u8), "");
         self.status = status;
         self.unexplained = None;
     }

@@ -95,7 +95,7 @@ pub(crate) fn add(
             ("model", error.to_string(), help.to_owned())
         }
         error => {
-            let help = "traffic begins and ends at hosts that reach one another";
+            let help = "traffic must begin and end at hosts that reach one another";
             ("from", error.to_string(), help.to_owned())
         }
     })

@@ -180,7 +180,10 @@ impl Bundle {
     fn mount(&mut self, mount: &Mount, directory: &Path) -> Result<(), BundleFault> {
         let target = &mount.destination;
         if !is_place_inside(target) {
-            let message = format!("the mount `{}` is at no absolute path", target.display());
+            let message = format!(
+                "the target `{}` of a mount is not an absolute path",
+                target.display()
+            );
             return fault(message, "write one that begins with `/`, without `..`");
         }
         let is_bind = |option: &String| option == "bind" || option == "rbind";
@@ -335,7 +338,7 @@ impl Process {
         }
         let cwd = self.cwd.unwrap_or_else(|| "/".into());
         if !cwd.is_absolute() {
-            let message = format!("`process.cwd` is no absolute path: {}", cwd.display());
+            let message = format!("`process.cwd` is not an absolute path: {}", cwd.display());
             return fault(message, "write one that begins with `/`");
         }
         let mut env = BTreeMap::new();
@@ -478,14 +481,18 @@ mod tests {
                 r#""args": []"#,
                 "runs nothing",
             ),
-            (r#""cwd": "/srv""#, r#""cwd": "srv""#, "no absolute path"),
+            (
+                r#""cwd": "/srv""#,
+                r#""cwd": "srv""#,
+                "not an absolute path",
+            ),
             ("CAP_SYS_ADMIN", "CAP_FLY", "no capability `CAP_FLY`"),
             ("TERM=xterm=1", "TERM", "`TERM` is no variable"),
             (r#""type": "none""#, r#""type": "ext4""#, ""),
             (r#""type": "proc""#, r#""type": "ext4""#, "of type `ext4`"),
-            (r#""/cache""#, r#""cache""#, "no absolute path"),
-            (r#""/cache""#, r#""/cache/../etc""#, "no absolute path"),
-            (r#""/cache""#, r#""/""#, "no absolute path"),
+            (r#""/cache""#, r#""cache""#, "not an absolute path"),
+            (r#""/cache""#, r#""/cache/../etc""#, "not an absolute path"),
+            (r#""/cache""#, r#""/""#, "not an absolute path"),
             (r#""rootfs""#, r#""/""#, "`/` lies outside"),
             (r#""rootfs""#, r#""../rootfs""#, "lies outside"),
             (r#""in""#, r#""/etc""#, "`/etc` lies outside"),
@@ -541,6 +548,6 @@ mod tests {
         std::fs::remove_file(&config).expect("it is ours");
         symlink("/dev/zero", &config).expect("there is room");
         let fault = Bundle::read(&bundle).expect_err("it never ends");
-        assert!(fault.message.contains("no plain file"), "{fault:?}");
+        assert!(fault.message.contains("not a regular file"), "{fault:?}");
     }
 }

@@ -88,12 +88,12 @@ impl Cycles {
         }
         let rising = self.frequencies.windows(2).all(|pair| pair[0] < pair[1]);
         if !(1..=64).contains(&self.frequencies.len()) || !rising {
-            let message = "a governor chooses among 1 to 64 frequencies, which rise".to_owned();
+            let message = "a governor needs 1 to 64 frequencies, in ascending order".to_owned();
             let help = "write them as in `frequencies = [\"600 MHz\", \"1.2 GHz\"]`";
             return wrong("frequencies", message, help);
         }
         if !(0.0..=1.0).contains(&self.load) {
-            let message = format!("{} is no share of the time", self.load);
+            let message = format!("{} is not a share of the time", self.load);
             return wrong("load", message, "give 0 to 1");
         }
         if !ASKED.contains(&self.sampling) || self.sampling <= self.switch {
@@ -205,7 +205,7 @@ mod tests {
                 .options()
                 .expect_err("endless")
                 .message
-                .contains("no plain file")
+                .contains("not a regular file")
         );
         let missing = Cycles {
             trace: Some(file),

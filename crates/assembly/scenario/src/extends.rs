@@ -44,7 +44,10 @@ pub(crate) fn resolve(mut root: Node, report: &mut Report) -> Option<Node> {
     let Some(named) = take(&mut root) else {
         return Some(root);
     };
-    let message = format!("more than {MOST_FILES} files extend one another: is it a circle?");
+    let message = format!(
+        "more than {MOST_FILES} files extend one another: does a file extend \
+        itself?"
+    );
     report.add(named.spot, &[KEY], message, None);
     None
 }

@@ -213,7 +213,7 @@ impl<'a> Maker<'a> {
         for name in self.network.hosts.keys() {
             let node = self.nodes[name];
             if !world.is_host(node) {
-                let message = format!("`{name}` is no host");
+                let message = format!("`{name}` is not a host");
                 let help = "name a simulated host, or one that there is not yet";
                 return Err(Fault::host(name, message, help));
             }
@@ -288,7 +288,7 @@ impl<'a> Maker<'a> {
             Some("gml") => topology::gml,
             Some("graphml") => topology::graphml,
             _ => {
-                let message = format!("{} is no graph", file.display());
+                let message = format!("{} is not a graph", file.display());
                 return Err(wrong(message, "name a file that ends in .gml or .graphml"));
             }
         };
@@ -343,7 +343,7 @@ impl<'a> Maker<'a> {
                     return Err(Fault {
                         path: path(&["between", &side.to_string()]),
                         is_table: false,
-                        message: format!("`{name}` is no switch, router, host or device"),
+                        message: format!("`{name}` is not a switch, router, host or device"),
                         help: suggest::hint(name, "node", known),
                     });
                 };
@@ -394,7 +394,7 @@ impl<'a> Maker<'a> {
                 return Err(Fault {
                     path: vec!["network".to_owned(), "fluid_step".to_owned()],
                     is_table: false,
-                    message: "a step of fluid is between 10 us and 1 s".to_owned(),
+                    message: "a step of fluid must be 10 us to 1 s".to_owned(),
                     help: "leave it out to have it chosen".to_owned(),
                 });
             }
@@ -418,7 +418,7 @@ impl<'a> Maker<'a> {
                 let known = self.nodes.keys().map(String::as_str);
                 let Some(node) = self.nodes.get(name) else {
                     let help = suggest::hint(name, "node", known);
-                    return Err(fault(key, format!("`{name}` is no node"), help));
+                    return Err(fault(key, format!("`{name}` is not a node"), help));
                 };
                 if is_station(self.plan, name) {
                     let message =

@@ -1,17 +1,17 @@
-//! Access to the server: a token, which the printed address contains. A page keeps it in its
+//! Access to the server by a token, which the printed address contains. A page keeps it in its
 //! `sessionStorage`, and sends it as a header of each request and as the first message of its
 //! socket.
 //!
 //! There is no cookie. A browser sends a cookie to each port of a host, and other users of this
 //! machine can listen on one. The storage of a page belongs to its origin, which includes the port.
 //!
-//! Three attackers: another user of this machine, who can connect but knows no token; a page of
-//! another origin in the same browser, whose requests name that origin and have no token; and a
-//! name of another site that resolves to this machine (DNS rebinding), whose requests carry that
-//! name as their host.
+//! This protects against three attackers. Another user of this machine can connect, but has no
+//! token. A page of another origin in the same browser sends requests that name its origin and have
+//! no token. A site whose name resolves to this machine (DNS rebinding) causes requests that have
+//! this name as their host.
 //!
-//! A report is opened by a plain navigation, which sends no header. Its address has a ticket, which
-//! is good for one report, once, and for some seconds.
+//! A report is opened by a plain navigation, which sends no header. Its address contains a ticket,
+//! which is valid for a single request of one report within some seconds.
 
 use std::collections::VecDeque;
 use std::io;
@@ -32,18 +32,18 @@ use crate::web;
 /// Rights of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rights {
-    /// Shows runs.
+    /// Right to show runs.
     Read,
-    /// Shows runs, and acts on those that go on.
+    /// Right to show runs, and to act on running ones.
     Act,
 }
 
-/// Secrets of a server.
+/// Tokens and tickets of a server.
 pub(crate) struct Access {
     read: String,
-    /// None if no page may act.
+    /// Token that permits actions; `None` if no page may act.
     act: Option<String>,
-    /// Tickets that were not used, the oldest first.
+    /// Unused tickets, oldest first.
     tickets: Mutex<VecDeque<Ticket>>,
 }
 
@@ -97,8 +97,8 @@ impl Access {
         Ok(secret)
     }
 
-    /// Uses up a ticket; returns true if it is one for the report of this run, and `now` is in its
-    /// time.
+    /// Removes a ticket. Returns true if the ticket is for the report of this run and is still
+    /// valid at `now`.
     pub(crate) fn redeem(&self, ticket: &str, run: &str, now: Instant) -> bool {
         let mut tickets = self.tickets.lock().unwrap_or_else(PoisonError::into_inner);
         tickets.retain(|it| now < it.until);
@@ -108,7 +108,7 @@ impl Access {
     }
 }
 
-/// No secret is printed.
+/// Prints no tokens or tickets.
 impl std::fmt::Debug for Access {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Access").finish_non_exhaustive()
@@ -132,7 +132,7 @@ fn same(secret: &str, given: &str) -> bool {
 
 /// Maximum number of tickets that are kept.
 const MOST_TICKETS: usize = 64;
-/// Time in which a ticket is good: a page uses it at once.
+/// Validity of a ticket. A page uses its ticket at once.
 const TICKET_LIFE: Duration = Duration::from_secs(20);
 
 /// Refuses requests by a foreign name of this machine, and requests of pages of other origins.
@@ -159,7 +159,7 @@ pub(crate) async fn check_origin(request: Request, next: Next) -> Response {
     }
 }
 
-/// Refuses requests without a token, and passes the rights of the others on.
+/// Refuses requests without a valid token, and attaches the token's rights to all other requests.
 pub(crate) async fn check_token(
     State(state): State<web::State>,
     mut request: Request,
@@ -181,7 +181,7 @@ pub(crate) async fn check_token(
     }
 }
 
-/// Sentence about a token that gives no rights.
+/// Error message for an invalid token.
 pub(crate) const NOT_THIS_TOKEN: &str = "this token is of another server, or of an earlier one; \
                                          open the address that `timeloom serve` printed last";
 
@@ -213,7 +213,7 @@ fn host_of(headers: &HeaderMap) -> Option<&str> {
     (name == "localhost" || is_loopback()).then_some(host)
 }
 
-/// Returns an answer with a sentence.
+/// Returns an HTTP response with this status and a sentence as plain text.
 pub(crate) fn refuse(code: StatusCode, sentence: &str) -> Response {
     (code, axum::Json(serde_json::json!({ "error": sentence }))).into_response()
 }

@@ -1,8 +1,8 @@
-//! Connections of browsers, and of other programs of this machine: their number is limited, and the
-//! time of each.
+//! Connections of browsers and of other programs of this machine. Their number and the duration of
+//! each are limited.
 //!
-//! Any user of the machine can connect. At the limit the oldest connection without a token makes
-//! room, so that pages get in although another user keeps connections open.
+//! Any user of the machine can connect. At the limit, the server closes the oldest connection
+//! without a token, so that a page can connect although another user keeps connections open.
 
 use std::convert::Infallible;
 use std::future::Future as _;
@@ -25,8 +25,8 @@ use tokio::sync::Notify;
 use tokio::time::{Sleep, sleep};
 use tower_service::Service as _;
 
-/// Connection of a client. It counts until the last reference is dropped, also after it has become
-/// a WebSocket.
+/// Connection of a client. It counts towards the limit until the last reference is dropped, even
+/// after it was upgraded to a WebSocket.
 #[derive(Debug)]
 pub(crate) struct Connection {
     state: Arc<State>,
@@ -35,24 +35,24 @@ pub(crate) struct Connection {
 
 #[derive(Debug, Default)]
 struct State {
-    /// True once a request had a token.
+    /// True once a request on this connection had a valid token.
     has_access: AtomicBool,
     end: Notify,
 }
 
-/// Open connections, the oldest first.
+/// Open connections, oldest first.
 #[derive(Debug, Default)]
 struct Connections {
     open: Mutex<Vec<Arc<State>>>,
 }
 
 impl Connection {
-    /// Lets the connection stay when others make room.
+    /// Exempts the connection from being closed at the limit.
     pub(crate) fn grant_access(&self) {
         self.state.has_access.store(true, Ordering::Relaxed);
     }
 
-    /// Returns when the connection is to end.
+    /// Waits until the connection must be closed.
     pub(crate) async fn ended(&self) {
         self.state.end.notified().await;
     }
@@ -66,8 +66,8 @@ impl Drop for Connection {
 }
 
 impl Connections {
-    /// Takes a new connection in. At the limit, ends the oldest one that has no token; returns
-    /// `None` if all have one.
+    /// Registers a new connection. At the limit, closes the oldest connection without a token, or
+    /// returns `None` if all connections have one.
     fn admit(self: &Arc<Self>) -> Option<Arc<Connection>> {
         let mut open = self.lock();
         if open.len() >= MOST_CONNECTIONS {
@@ -121,12 +121,12 @@ async fn answer(stream: TcpStream, connection: Arc<Connection>, router: Router) 
     }
 }
 
-/// Connection that fails if its client takes nothing for [`WRITE_PATIENCE`]. A slow client is one
-/// that takes some bytes.
+/// Connection whose writes fail if the client reads nothing for [`WRITE_PATIENCE`]. A slow client
+/// that reads some bytes is not affected.
 #[derive(Debug)]
 struct Impatient<S> {
     stream: S,
-    /// Limit of the present wait.
+    /// Deadline of the pending write; `None` if no write is pending.
     limit: Option<Pin<Box<Sleep>>>,
 }
 
@@ -138,7 +138,7 @@ impl<S> Impatient<S> {
         }
     }
 
-    /// Passes the result of a write on, unless the client has taken nothing for too long.
+    /// Returns the result of a write, or an error if the client has read nothing for too long.
     fn limited(
         &mut self,
         written: Poll<io::Result<usize>>,
@@ -198,13 +198,14 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Impatient<S> {
     }
 }
 
-/// Maximum number of connections. A page has up to six for its requests, and its socket.
+/// Maximum number of connections. A page uses up to six connections for its requests, and one for
+/// its WebSocket.
 const MOST_CONNECTIONS: usize = 256;
-/// Time for the head of a request; a connection without requests ends after it too.
+/// Timeout for the head of a request, also for the first request of a connection.
 const HEAD_PATIENCE: Duration = Duration::from_secs(10);
-/// Time after which a client that takes nothing is disconnected.
+/// Time after which a client that reads nothing is disconnected.
 const WRITE_PATIENCE: Duration = Duration::from_secs(30);
-/// Pause after a connection could not be accepted.
+/// Delay before the next attempt if a connection could not be accepted.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
@@ -234,7 +235,7 @@ mod tests {
         assert!(all.lock().is_empty());
     }
 
-    /// The clock of the test stands until all wait, and then skips.
+    /// The clock of the test skips to the next deadline while all tasks wait.
     #[tokio::test(start_paused = true)]
     async fn a_client_that_takes_nothing_is_left_and_a_slow_one_is_not() {
         let (mut client, server) = tokio::io::duplex(4096);

@@ -8,7 +8,7 @@ use timeloom_results::ResultsError;
 /// Reason why a server did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// Other machines could reach the address.
+    /// The address is not of the loopback interface, so other machines could reach it.
     #[error(
         "cannot serve on {0}: other machines reach this address, and this version has no TLS, so \
          that its token and the runs would be readable on the way; listen on 127.0.0.1 or [::1], \
@@ -27,16 +27,16 @@ pub enum ServeError {
         /// Error of the system.
         source: io::Error,
     },
-    /// The kernel has no random numbers.
+    /// The kernel provides no random numbers.
     #[error("cannot make a token: {0}")]
     Random(io::Error),
-    /// No runtime could be made.
+    /// The asynchronous runtime could not be created.
     #[error("cannot start the server's runtime: {0}")]
     Runtime(io::Error),
 }
 
 impl ServeError {
-    /// Returns true for a mistake in the settings.
+    /// Returns true if the error is caused by the user's settings.
     pub fn is_usage(&self) -> bool {
         matches!(
             self,

@@ -1,17 +1,17 @@
-//! The live view: a web page that shows runs, those that go on and those that have ended.
+//! The live view: a web page that shows running and finished runs.
 //!
-//! - `access`: tokens, and the origins that may ask;
-//! - `connections`: the number of connections, and their limits of time;
+//! - `access`: tokens, and the origins whose requests are accepted;
+//! - `connections`: limits on the number of connections, and their timeouts;
 //! - `web`: the pages, the list of runs, the actions, and the socket of each page;
-//! - `live`: the state of a run, read from its directory and its control socket, and the
-//!   differences that each page gets.
+//! - `live`: the state of a run, read from its directory and its control socket, and the updates
+//!   that are sent to each page.
 //!
 //! A run does not depend on this crate: the server is a reader of run directories and a client of
-//! control sockets, in a process of its own and of low priority. It opens files of a run by
-//! `timeloom-results` only, which follows no link and reads bounded lengths, and every length that
-//! comes from a run is bounded here once more before it is kept.
+//! control sockets, in a process of its own and of low priority. It opens files of a run only
+//! through `timeloom-results`, which follows no symbolic links and limits the length of each read.
+//! This crate additionally limits the length of every text from a run before it stores the text.
 //!
-//! It is used by `timeloom serve`.
+//! The command `timeloom serve` uses this crate.
 #![forbid(unsafe_code)]
 
 mod access;
@@ -34,16 +34,16 @@ use live::Watchers;
 
 /// Settings of a server.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct ServerOptions {
     /// Directory below which runs are shown.
     pub directory: PathBuf,
-    /// Address to listen on: of the loopback interface.
+    /// Address to listen on; must be of the loopback interface.
     pub listen: SocketAddr,
     /// True if no page may act on a run.
     pub read_only: bool,
 }
 
-/// Server that listens, and has not answered yet.
+/// Server that listens, but does not answer requests yet.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
@@ -52,12 +52,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// Opens the directory and the address. Needs a runtime of tokio.
+    /// Opens the directory and listens at the address. Must be called within a tokio runtime.
     ///
     /// # Errors
-    /// Fails if there is no such directory, if the address is not of the loopback interface, if it
-    /// is taken, or if the kernel has no random numbers.
-    pub async fn bind(options: &Options) -> Result<Self, ServeError> {
+    /// Fails if there is no such directory, if the address is not of the loopback interface or is
+    /// in use, or if the kernel provides no random numbers.
+    pub async fn bind(options: &ServerOptions) -> Result<Self, ServeError> {
         if !options.listen.ip().is_loopback() {
             return Err(ServeError::NotLoopback(options.listen));
         }
@@ -82,13 +82,13 @@ impl Server {
         })
     }
 
-    /// Returns the address of the page that may act on runs; `None` if no page may.
+    /// Returns the URL of the page that may act on runs; `None` if no page may.
     pub fn url(&self) -> Option<String> {
         let token = self.state.access.acting_token()?;
         Some(format!("{}/#token={token}", self.origin()))
     }
 
-    /// Returns the address of the page that only shows runs.
+    /// Returns the URL of the page that only shows runs.
     pub fn read_only_url(&self) -> String {
         let token = self.state.access.reading_token();
         format!("{}/#token={token}", self.origin())
@@ -99,7 +99,7 @@ impl Server {
         self.address
     }
 
-    /// Answers until the process ends.
+    /// Answers requests until the process ends.
     pub async fn run(self) -> Infallible {
         connections::serve(self.listener, web::router(self.state)).await
     }
@@ -117,7 +117,10 @@ impl Server {
 ///
 /// # Errors
 /// Fails like [`Server::bind`].
-pub fn serve(options: &Options, announce: impl FnOnce(&Server)) -> Result<Infallible, ServeError> {
+pub fn serve(
+    options: &ServerOptions,
+    announce: impl FnOnce(&Server),
+) -> Result<Infallible, ServeError> {
     // Threads that are started later inherit it. Where it is refused, the server has the priority
     // of its caller.
     let _ = rustix::process::setpriority_process(None, PRIORITY);
@@ -133,7 +136,7 @@ pub fn serve(options: &Options, announce: impl FnOnce(&Server)) -> Result<Infall
     })
 }
 
-/// Nice value of the server: programs of a run go first.
+/// Nice value of the server, which gives programs of a run precedence.
 const PRIORITY: i32 = 10;
 /// Maximum number of threads that read files or wait for a session's answer.
 const MOST_THREADS: usize = 32;

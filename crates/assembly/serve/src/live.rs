@@ -1,11 +1,11 @@
-//! The state of a run, and the differences that pages get.
+//! The state of a run, and the updates that are sent to pages.
 //!
-//! - `watchers`: a thread for each run that a page shows, which reads it four times a second;
-//! - `store`: the state of a run, all of it bounded;
+//! - `watchers`: a thread for each run that a page shows, which reads the run four times a second;
+//! - `store`: the state of a run, in bounded memory;
 //! - `series`: the samples of one signal, decimated;
-//! - `view`: the state as pages get it;
-//! - `update`: the difference between the state and what a page has;
-//! - `session`: the sessions of runs that go on.
+//! - `view`: the state in the form that is sent to pages;
+//! - `update`: the difference between the present state and the state that a page has;
+//! - `session`: the sessions of running runs.
 
 mod series;
 mod session;

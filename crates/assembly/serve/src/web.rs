@@ -1,9 +1,9 @@
-//! Requests of pages.
+//! Handlers of HTTP requests.
 //!
-//! - `assets`: the pages themselves, embedded, without data; open to all;
+//! - `assets`: the embedded pages, which contain no data and need no token;
 //! - `runs`: the list of runs; `reports`: their reports;
 //! - `actions`: pause, resume, step, run until, dilate;
-//! - `socket`: the WebSocket of a page, which gets the state of one run.
+//! - `socket`: the WebSocket of a page, over which the page receives the state of one run.
 
 mod actions;
 mod assets;
@@ -33,30 +33,31 @@ pub(crate) struct State {
     pub(crate) watchers: Arc<Watchers>,
 }
 
-/// Limits of what pages do at the same time. A permit is held by the thread that works, since a
-/// page that goes away ends its request at once, and the thread does not.
+/// Limits on concurrent work for pages. The working thread holds the permit: if a page is closed,
+/// its request ends at once, but the thread continues.
 #[derive(Debug)]
 pub(crate) struct Limits {
-    /// Pages that show a run.
+    /// Permits for pages that show a run.
     pub(crate) sockets: Arc<Semaphore>,
-    /// Steps and runs until an instant, which may last.
+    /// Permits for steps and runs until an instant, which may take long.
     pub(crate) long_actions: Arc<Semaphore>,
-    /// Other actions.
+    /// Permits for other actions.
     pub(crate) short_actions: Arc<Semaphore>,
-    /// Reports that are in memory: until the client has all of it.
+    /// Permits for reports in memory. A report stays in memory until the client has received all of
+    /// it.
     pub(crate) reports: Arc<Semaphore>,
-    /// The last list of runs. One is made at a time.
+    /// Most recent list of runs. Its lock ensures that one list is made at a time.
     pub(crate) list: Arc<Mutex<Option<runs::List>>>,
 }
 
-/// Run that a request is about.
+/// Query parameter that names the run of a request.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Which {
-    /// Name below the directory.
+pub(crate) struct RunQuery {
+    /// Name of the run below the directory.
     pub(crate) run: String,
 }
 
-/// Returns the routes.
+/// Returns the routes of the server.
 pub(crate) fn router(state: State) -> Router {
     let limits = Arc::new(Limits {
         sockets: Arc::new(Semaphore::new(64)),
@@ -94,7 +95,7 @@ pub(crate) fn router(state: State) -> Router {
     router
 }
 
-/// Tells a page its rights.
+/// Returns the rights of the requesting page.
 async fn rights(Extension(rights): Extension<Rights>) -> Json<serde_json::Value> {
     Json(serde_json::json!({ "may_act": rights == Rights::Act }))
 }
@@ -106,11 +107,11 @@ async fn missing() -> Response {
     )
 }
 
-/// Maximum length of a request's body, in bytes: an action.
+/// Maximum length of a request's body, in bytes. Only actions have a body.
 const MOST_BODY_BYTES: usize = 4096;
 
-/// Headers of every answer that does not set its own. Scripts, styles and connections are those of
-/// this server, and no script may turn text into markup (`require-trusted-types-for`).
+/// Default headers of all responses. Scripts, styles and connections are those of this server, and
+/// no script may turn text into markup (`require-trusted-types-for`).
 const HEADERS: [(&str, &str); 7] = [
     (
         "content-security-policy",

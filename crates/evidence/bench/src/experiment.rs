@@ -18,7 +18,7 @@ pub struct Experiment {
 
 /// Paths of the files that were written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct WrittenFiles {
     /// Path of the page.
     pub page: PathBuf,
     /// Paths of the charts, one file each.
@@ -30,7 +30,7 @@ impl Experiment {
     ///
     /// # Errors
     /// Fails if a file cannot be written.
-    pub fn write(&self, directory: &Path) -> io::Result<Written> {
+    pub fn write(&self, directory: &Path) -> io::Result<WrittenFiles> {
         std::fs::create_dir_all(directory)?;
         let page = directory.join("index.html");
         std::fs::write(&page, self.sheet.render())?;
@@ -38,7 +38,7 @@ impl Experiment {
             let path = directory.join(format!("{name}.svg"));
             std::fs::write(&path, picture).map(|()| path)
         });
-        Ok(Written {
+        Ok(WrittenFiles {
             page,
             pictures: pictures.collect::<io::Result<_>>()?,
         })

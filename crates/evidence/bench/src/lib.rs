@@ -45,7 +45,7 @@ use std::fmt;
 use std::str::FromStr;
 
 pub use error::BenchError;
-pub use experiment::{Experiment, Written};
+pub use experiment::{Experiment, WrittenFiles};
 pub use figure::{Better, Figure, TABLE_HEADER};
 pub use machines::{Machines, pause_of_machines};
 pub use net::{NET_FIGURES, NET_GROUPS, TCP_LOSSES, net_figures, validate_tcp};

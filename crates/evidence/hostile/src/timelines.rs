@@ -13,7 +13,7 @@ use timeloom_publish::{
     Domain, PAGE_SIZE, PageCounter, PageReader, PageSegment, PageWriter, WORDS,
 };
 use timeloom_timeline_protocol::{
-    Ask, FedSync, MOST_FEED_BYTES, Message, Request, TimelineName, decode, encode,
+    FedSync, MOST_FEED_BYTES, Message, Request, RequestKind, TimelineName, decode, encode,
 };
 
 use crate::split;
@@ -24,7 +24,7 @@ pub(crate) fn socket(packet: &[u8]) {
     if let Ok(request) = decode::<Request>(packet) {
         let again: Request = decode(&encode(&request)).expect("what was written is read");
         assert_eq!(again, request);
-        if let Ask::Bind(need) = &request.ask {
+        if let RequestKind::Bind(need) = &request.ask {
             let _ = need.requirement();
         }
     }

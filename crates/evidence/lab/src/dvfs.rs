@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use timeloom_bench::{Experiment, Figure};
-use timeloom_clock::counter::dvfs::iterations::{self, Loop, Turn};
+use timeloom_clock::counter::dvfs::iterations::{self, IterationReading, Loop};
 use timeloom_clock::counter::dvfs::{
     AT_400_MHZ, AT_800_MHZ, CostRow, change, costs, precision, wrap,
 };
@@ -145,8 +145,8 @@ fn of_paper(seed: u64) -> Experiment {
 }
 
 /// Summarises a run of a loop, and reports if its clocks were strictly increasing.
-fn sip(name: &str, run: &Loop, turns: &[Turn]) -> Value {
-    let back = |value: fn(&Turn) -> Duration| {
+fn sip(name: &str, run: &Loop, turns: &[IterationReading]) -> Value {
+    let back = |value: fn(&IterationReading) -> Duration| {
         let pairs = turns.windows(2);
         pairs
             .filter(|pair| value(&pair[1]) <= value(&pair[0]))
@@ -159,9 +159,9 @@ fn sip(name: &str, run: &Loop, turns: &[Turn]) -> Value {
     })
 }
 
-fn looped(name: &str, title: &str, turns: &[Turn], [raw, rvec]: [bool; 2]) -> Chart {
-    let points = |value: fn(&Turn) -> Duration| {
-        let shown = |turn: &Turn| (f64::from(turn.turn), value(turn).as_s_f64() * 1e3);
+fn looped(name: &str, title: &str, turns: &[IterationReading], [raw, rvec]: [bool; 2]) -> Chart {
+    let points = |value: fn(&IterationReading) -> Duration| {
+        let shown = |turn: &IterationReading| (f64::from(turn.turn), value(turn).as_s_f64() * 1e3);
         turns.iter().map(shown).collect::<Vec<_>>()
     };
     let mut curves = Vec::new();

@@ -21,11 +21,11 @@ fn main() -> ExitCode {
 #[command(name = "timeloom clock", bin_name = "timeloom clock", version)]
 struct Clock {
     #[command(subcommand)]
-    experiment: Which,
+    experiment: ExperimentCommand,
 }
 
 #[derive(Subcommand)]
-enum Which {
+enum ExperimentCommand {
     Dvfs(Dvfs),
     NtpSteps(NtpSteps),
 }
@@ -91,8 +91,8 @@ struct Common {
 impl Clock {
     fn run(self) -> Result<(), Failure> {
         match self.experiment {
-            Which::Dvfs(dvfs) => dvfs.run(),
-            Which::NtpSteps(steps) => steps.run(),
+            ExperimentCommand::Dvfs(dvfs) => dvfs.run(),
+            ExperimentCommand::NtpSteps(steps) => steps.run(),
         }
     }
 }

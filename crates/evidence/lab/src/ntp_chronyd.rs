@@ -21,7 +21,7 @@ use std::sync::atomic::AtomicBool;
 use timeloom_clock::ntp_steps::{PLATFORMS, Platform};
 use timeloom_exit::Failure;
 use timeloom_results::{ResultsError, RunDirectory};
-use timeloom_run::{End, Options, RunError};
+use timeloom_run::{End, RunError, RunOptions};
 use timeloom_time::Duration;
 
 /// Parameters of the experiment.
@@ -127,7 +127,7 @@ pub fn chronyd_corrections(options: Chronyd) -> Result<Vec<ChronydRow>, ChronydE
     let mut said = 0;
     let summary = timeloom_run::run(
         &plan,
-        Options {
+        RunOptions {
             directory: run.clone(),
             replace: true,
             places: None,

@@ -8,10 +8,10 @@ use timeloom_time::{Duration, Instant, Virtual, Wall};
 
 use crate::error::BusError;
 use crate::level::{Level, Next};
-use crate::record::{Action, Recorder, Sink};
+use crate::record::{RecordKind, Recorder, Sink};
 use crate::testbed::Testbed;
-use crate::watchdog::{Holder, LongStand, ReportLongStand, Watchdog};
-use crate::wire::{Cause, Local, Wire};
+use crate::watchdog::{Holder, LongPause, ReportLongStand, Watchdog};
+use crate::wire::{Cause, LocalWire, Wire};
 
 /// Pause bus of one machine. Clones are handles of the same bus.
 #[derive(Clone)]
@@ -145,7 +145,7 @@ impl Drop for Hold {
         let now = wall_now();
         state.holders.remove(&self.id);
         inner.recorder.write(
-            Action::Release,
+            RecordKind::Release,
             self.instant,
             now,
             now - self.granted,
@@ -191,8 +191,8 @@ impl BusBuilder {
         self
     }
 
-    /// Sets a wire other than [`Local`]. `wire` creates it from this machine's testbed and from the
-    /// recorder of its edges. It is not used with a free-running testbed.
+    /// Sets a wire other than [`LocalWire`]. `wire` creates it from this machine's testbed and from
+    /// the recorder of its edges. It is not used with a free-running testbed.
     pub fn wire(
         mut self,
         make: impl FnOnce(Arc<dyn Testbed>, Arc<Recorder>) -> Arc<dyn Wire> + 'static,
@@ -205,7 +205,7 @@ impl BusBuilder {
     /// for `limit` of wall time without a break, and again after every further `limit`. Overlapping
     /// holds may legally pause the testbed forever; the report names the holders. The pause is
     /// detected at most a quarter of the limit late.
-    pub fn watch(mut self, limit: Duration, report: impl Fn(LongStand) + Send + 'static) -> Self {
+    pub fn watch(mut self, limit: Duration, report: impl Fn(LongPause) + Send + 'static) -> Self {
         self.watch = Some((limit, Box::new(report)));
         self
     }
@@ -222,7 +222,7 @@ impl BusBuilder {
         let recorder = Arc::new(Recorder::new(self.host, self.sink));
         let wire = match self.wire {
             Some(make) => make(self.testbed.clone(), recorder.clone()),
-            None => Arc::new(Local::new(self.testbed.clone(), recorder.clone())),
+            None => Arc::new(LocalWire::new(self.testbed.clone(), recorder.clone())),
         };
         let inner = Arc::new_cyclic(|weak| Inner {
             state: Mutex::new(State {
@@ -290,7 +290,7 @@ impl Inner {
         state.next_id += 1;
         let (requester, reason) = (requester.to_owned(), reason.to_owned());
         self.recorder.write(
-            Action::Hold,
+            RecordKind::Hold,
             instant,
             granted,
             granted - asked,

@@ -3,7 +3,7 @@
 //! host that has the key. Not for other callers.
 
 use timeloom_accord::{
-    Action, Datagram, HostId, Hosts, Member, Mode, Moment, OnSilence, Order, Settings,
+    Datagram, HostId, Hosts, Member, Mode, Moment, OnSilence, Order, Action, Settings,
 };
 use timeloom_time::{Duration, Instant};
 

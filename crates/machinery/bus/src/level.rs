@@ -19,7 +19,7 @@ pub(crate) enum Phase {
     High(Instant<Virtual>),
     /// A requester is resuming the testbed.
     Falling,
-    /// An edge has failed, and it is unknown if the testbed runs.
+    /// An edge has failed. The testbed may run or may be paused.
     Broken,
 }
 

@@ -8,11 +8,11 @@
 //!
 //! - [`Bus::hold`] pulls the line high and returns a [`Hold`]. Dropping the hold releases the line.
 //! - [`Testbed`] is what the line pauses and resumes: the supervisor, or a simulated testbed.
-//! - [`Wire`] carries the level to other machines, so that they pause too. [`Local`] ends at this
-//!   machine's testbed. [`Udp`] joins machines, whose testbeds ([`AgreedTestbed`]) all pause at the
-//!   same instant. [`Wired`] and [`Alone`] are ends of a line of GPIO pins, with and without a
-//!   network beside it.
-//! - [`Record`]s are passed to a [`Sink`]. They become the rows of `clock.parquet`.
+//! - [`Wire`] carries the level to other machines, so that they pause too. [`LocalWire`] ends at
+//!   this machine's testbed. [`Udp`] joins machines, whose testbeds ([`AgreedTestbed`]) all pause
+//!   at the same instant. [`NetworkedWire`] and [`StandaloneWire`] are ends of a line of GPIO pins,
+//!   with and without a network beside it.
+//! - [`HoldRecord`]s are passed to a [`Sink`]. They become the rows of `clock.parquet`.
 //!
 //! The line is not a lock: holds overlap freely, and do not restrict access to a plant.
 //! `timeloom-plant` serialises that access. The line neither reads the virtual clock nor stops a
@@ -32,16 +32,16 @@ mod wire;
 mod wired;
 
 pub use agreed::{
-    AgreedTestbed, Bound, CommonTimeline, Key, MachineTimeline, Peer, SystemTimeline, Udp,
+    AgreedTestbed, BoundSocket, CommonTimeline, Key, MachineTimeline, Peer, SystemTimeline, Udp,
     UdpError, parse_key,
 };
 pub use bus::{Bus, BusBuilder, Hold};
 pub use error::BusError;
-pub use record::{Action, Record, Recorder, Sink};
+pub use record::{HoldRecord, RecordKind, Recorder, Sink};
 pub use testbed::{FreeRunning, Testbed, TestbedError};
-pub use watchdog::{Holder, LongStand};
-pub use wire::{Cause, Halted, Local, MachineWire, Wire};
+pub use watchdog::{Holder, LongPause};
+pub use wire::{Cause, HaltReason, LocalWire, MachineWire, Wire};
 pub use wired::{
-    Alone, Edge, Fault, GpioPins, Levels, Line, LineEvent, LineSettings, NoPins, PinNames, Pins,
-    Warn, Wired, prove,
+    Edge, Fault, FaultCallback, GpioPins, Levels, LineEvent, LineSettings, LineState,
+    NetworkedWire, NoPins, PinNames, Pins, StandaloneWire, prove,
 };

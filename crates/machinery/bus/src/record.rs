@@ -5,11 +5,11 @@ use std::sync::{Mutex, PoisonError};
 
 use timeloom_time::{Duration, Instant, Virtual, Wall};
 
-/// Kind of a [`Record`], which determines the meaning of `t_wall` and `duration`.
+/// Kind of a [`HoldRecord`], which determines the meaning of `t_wall` and `duration`.
 ///
 /// For every kind, the duration ends at `t_wall`, so `t_wall - duration` is its beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Action {
+pub enum RecordKind {
     /// The testbed was paused at `t_wall`. Pausing took `duration`.
     Pause,
     /// A requester got its hold at `t_wall`, `duration` after its request.
@@ -20,7 +20,7 @@ pub enum Action {
     Resume,
 }
 
-impl Action {
+impl RecordKind {
     /// Returns the word for this kind in the column `action`.
     pub const fn name(self) -> &'static str {
         match self {
@@ -34,7 +34,7 @@ impl Action {
 
 /// Record of an edge of the level, or of the beginning or end of one hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct HoldRecord {
     /// Number of the record, counted from 0 by each recorder in the order of events.
     pub seq: u64,
     /// Virtual instant of the pause; the present virtual instant if nothing is paused.
@@ -44,12 +44,12 @@ pub struct Record {
     /// Name of the machine on which the event happened.
     pub host: String,
     /// Kind of the event.
-    pub action: Action,
+    pub action: RecordKind,
     /// Name of the requester. For an edge, it is the one whose hold or release caused the edge.
     pub requester: String,
     /// Reason that the requester gave.
     pub reason: String,
-    /// Duration of the action or of the hold; see [`Action`].
+    /// Duration of the action or of the hold; see [`RecordKind`].
     pub duration: Duration,
 }
 
@@ -57,13 +57,13 @@ pub struct Record {
 /// therefore be quick, must not panic, and must not call the bus.
 pub trait Sink: Send {
     /// Processes one record.
-    fn record(&mut self, record: Record);
+    fn record(&mut self, record: HoldRecord);
 }
 
-impl Sink for Sender<Record> {
+impl Sink for Sender<HoldRecord> {
     /// Sends the record to the channel. If the receiver was dropped, the record is dropped, which
     /// is no failure.
-    fn record(&mut self, record: Record) {
+    fn record(&mut self, record: HoldRecord) {
         let _ = self.send(record);
     }
 }
@@ -87,7 +87,7 @@ impl Recorder {
     /// Creates a record of an event at `t_wall`, and passes it to the sink.
     pub fn write(
         &self,
-        action: Action,
+        action: RecordKind,
         t_virtual: Instant<Virtual>,
         t_wall: Instant<Wall>,
         duration: Duration,
@@ -99,7 +99,7 @@ impl Recorder {
         let seq = *next;
         *next += 1;
         if let Some(sink) = sink {
-            sink.record(Record {
+            sink.record(HoldRecord {
                 seq,
                 t_virtual,
                 t_wall,

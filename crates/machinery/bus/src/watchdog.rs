@@ -22,7 +22,7 @@ pub struct Holder {
 
 /// Report that the testbed has been paused for longer than the limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LongStand {
+pub struct LongPause {
     /// Wall time at which the pause began.
     pub since: Instant<Wall>,
     /// Duration of the pause until the report.
@@ -33,10 +33,10 @@ pub struct LongStand {
 }
 
 /// Function that receives the report.
-pub(crate) type ReportLongStand = Box<dyn Fn(LongStand) + Send>;
+pub(crate) type ReportLongStand = Box<dyn Fn(LongPause) + Send>;
 
-/// Thread that checks the bus four times per limit. Because it polls, a hold that is watched costs
-/// nothing.
+/// Thread that checks the bus four times per limit. The thread polls, so that taking and releasing
+/// a hold needs no additional work.
 pub(crate) struct Watchdog {
     /// Sender that is dropped together with the bus, which ends the thread.
     _alive: Sender<()>,
@@ -70,7 +70,7 @@ impl Watchdog {
                     next_report = Some((since, due));
                     if now >= due {
                         next_report = Some((since, now + limit));
-                        report(LongStand {
+                        report(LongPause {
                             since,
                             stood_for: now - since,
                             holders,

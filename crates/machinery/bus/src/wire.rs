@@ -3,11 +3,11 @@
 use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use timeloom_accord::Why;
+use timeloom_accord::HaltCause;
 use timeloom_sys::wall_now;
 use timeloom_time::{Instant, Virtual};
 
-use crate::record::{Action, Recorder};
+use crate::record::{RecordKind, Recorder};
 use crate::testbed::{Testbed, TestbedError};
 
 /// Requester and reason of the hold whose beginning or end causes an edge.
@@ -26,11 +26,11 @@ pub struct Cause<'a> {
 /// the wire knows when the level of the whole *line* changes, so the wire records `pause` and
 /// `resume`.
 ///
-/// - [`Local`] has no other machines, so driving it commands the testbed.
-/// - [`crate::Alone`] sets its output pin, as in the paper's Figure 5. It commands the testbed at
-///   the edges of its input pins, including those that its own output causes.
+/// - [`LocalWire`] has no other machines, so driving it commands the testbed.
+/// - [`crate::StandaloneWire`] sets its output pin, as in the paper's Figure 5. It commands the
+///   testbed at the edges of its input pins, including those that its own output causes.
 /// - [`crate::Udp`] agrees with its peers on an instant that no clock has passed, and returns when
-///   all are paused at that instant. [`crate::Wired`] has such a line beside its pins.
+///   all are paused at that instant. [`crate::NetworkedWire`] has such a line beside its pins.
 ///
 /// `raise` and `lower` are called in turn, `raise` first, and never at the same time. Calls may
 /// come from any thread. A requester on another machine uses the bus and the wire of that machine,
@@ -54,12 +54,12 @@ pub trait Wire: Send + Sync {
 
 /// Reason why a run on several machines has stopped permanently.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Halted {
+pub enum HaltReason {
     /// The machines could not agree any more, or agreed to stop.
     #[error("{words}")]
     Agreement {
         /// Reason that one of the machines found.
-        why: Why,
+        why: HaltCause,
         /// Text that states the reason, with the names of the hosts.
         words: String,
     },
@@ -68,8 +68,8 @@ pub enum Halted {
     Line(String),
 }
 
-impl From<Halted> for TestbedError {
-    fn from(halted: Halted) -> Self {
+impl From<HaltReason> for TestbedError {
+    fn from(halted: HaltReason) -> Self {
         Self::new(halted.to_string())
     }
 }
@@ -81,7 +81,7 @@ pub trait MachineWire: Wire {
     ///
     /// # Errors
     /// Fails if the run has stopped permanently before.
-    fn wait_for_start(&self) -> Result<(), Halted> {
+    fn wait_for_start(&self) -> Result<(), HaltReason> {
         self.wait_for_start_or(&|| false).map(drop)
     }
 
@@ -89,10 +89,10 @@ pub trait MachineWire: Wire {
     /// a second. Returns false if the wait was given up.
     /// # Errors
     /// Returns an error if the run has stopped permanently before that.
-    fn wait_for_start_or(&self, give_up: &dyn Fn() -> bool) -> Result<bool, Halted>;
+    fn wait_for_start_or(&self, give_up: &dyn Fn() -> bool) -> Result<bool, HaltReason>;
 
     /// Returns the reason if the run has stopped permanently; `None` otherwise.
-    fn halted(&self) -> Option<Halted>;
+    fn halted(&self) -> Option<HaltReason>;
 
     /// Ends this machine's participation in the line.
     fn end(&self);
@@ -116,25 +116,25 @@ pub(crate) fn wait_or<'a, S>(
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Wire of a single machine, whose level is that of the whole line.
-pub struct Local {
+pub struct LocalWire {
     testbed: Arc<dyn Testbed>,
     recorder: Arc<Recorder>,
 }
 
-impl Local {
+impl LocalWire {
     /// Creates a wire that commands `testbed` only.
     pub fn new(testbed: Arc<dyn Testbed>, recorder: Arc<Recorder>) -> Self {
         Self { testbed, recorder }
     }
 }
 
-impl Wire for Local {
+impl Wire for LocalWire {
     fn raise(&self, cause: Cause<'_>) -> Result<Instant<Virtual>, TestbedError> {
         let began = wall_now();
         let frozen = self.testbed.pause()?;
         let stood = wall_now();
         self.recorder.write(
-            Action::Pause,
+            RecordKind::Pause,
             frozen,
             stood,
             stood - began,
@@ -149,7 +149,7 @@ impl Wire for Local {
         self.testbed.resume()?;
         let ran = wall_now();
         self.recorder.write(
-            Action::Resume,
+            RecordKind::Resume,
             frozen,
             ran,
             ran - began,

@@ -6,7 +6,7 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::Duration as StdDuration;
 
-use timeloom_bus::{Action, Bus, BusError, FreeRunning, Record, Testbed, TestbedError};
+use timeloom_bus::{Bus, BusError, FreeRunning, HoldRecord, RecordKind, Testbed, TestbedError};
 use timeloom_random::SplitMix64;
 use timeloom_time::{Duration, Instant, Virtual};
 
@@ -61,7 +61,7 @@ impl Testbed for Simulated {
     }
 }
 
-fn recorded(testbed: &Arc<Simulated>) -> (Bus, Receiver<Record>) {
+fn recorded(testbed: &Arc<Simulated>) -> (Bus, Receiver<HoldRecord>) {
     let (sink, records) = channel();
     (
         Bus::builder(testbed.clone())
@@ -116,7 +116,7 @@ fn the_testbed_is_paused_exactly_while_there_is_a_hold() {
 
 /// Asserts the criteria from the records alone: between a pause and its resume there are all holds
 /// and as many releases, all at the same instant, and outside there are none.
-fn check_records(records: &[Record], holds: u64) {
+fn check_records(records: &[HoldRecord], holds: u64) {
     let mut standing: Option<Instant<Virtual>> = None;
     let (mut open, mut seen) = (0, 0);
     for (row, record) in records.iter().enumerate() {
@@ -124,10 +124,10 @@ fn check_records(records: &[Record], holds: u64) {
         assert_eq!(record.host, "desk");
         assert!(!record.duration.is_negative());
         match record.action {
-            Action::Pause => assert_eq!(standing.replace(record.t_virtual), None, "row {row}"),
-            Action::Hold => (open, seen) = (open + 1, seen + 1),
-            Action::Release => open -= 1,
-            Action::Resume => {
+            RecordKind::Pause => assert_eq!(standing.replace(record.t_virtual), None, "row {row}"),
+            RecordKind::Hold => (open, seen) = (open + 1, seen + 1),
+            RecordKind::Release => open -= 1,
+            RecordKind::Resume => {
                 assert_eq!(
                     (open, standing.take()),
                     (0, Some(record.t_virtual)),

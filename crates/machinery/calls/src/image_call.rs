@@ -47,7 +47,7 @@ pub enum ImageCall<P> {
         /// clock.
         is_told: bool,
     },
-    /// Asks if a descriptor is a timerfd. The image asks after a read that returned
+    /// Asks whether a descriptor is a timerfd. The image asks after a read that returned
     /// `CLOCK_WAS_SET`, a number that other files may contain too.
     IsTimer {
         /// Descriptor that was read.
@@ -217,8 +217,9 @@ pub const fn counts_processor(clock: u32) -> bool {
     matches!(clock, PROCESS | THREAD) || (clock as i32) < 0 && clock & 3 != BY_DESCRIPTOR
 }
 
-/// CLOCK_PROCESS_CPUTIME_ID. The next constant is CLOCK_THREAD_CPUTIME_ID.
+/// CLOCK_PROCESS_CPUTIME_ID.
 const PROCESS: u32 = 2;
+/// CLOCK_THREAD_CPUTIME_ID.
 const THREAD: u32 = 3;
 /// CLOCKFD: value of the two lowest bits of an identifier that denotes a clock by descriptor.
 const BY_DESCRIPTOR: u32 = 3;

@@ -50,4 +50,4 @@ pub const TRAP_MARK: u16 = 0x746c;
 
 /// `si_code` of the SIGSYS by which the supervisor interrupts a thread that waits in the image's
 /// code. The kernel does not use this value.
-pub const KICK_CODE: i32 = -0x746c;
+pub const INTERRUPT_CODE: i32 = -0x746c;

@@ -23,8 +23,8 @@ const STEP: u32 = 8;
 /// Length of a system call instruction, in bytes. A filter sees the address after the instruction.
 const INSTRUCTION: u32 = if cfg!(target_arch = "aarch64") { 4 } else { 2 };
 
-/// Offset of the site that asks if the program's filters would end it for a call. The call is never
-/// made.
+/// Offset of the site that asks whether the program's filters would end it for a call. The call is
+/// never made.
 pub const FORESEE: u32 = SITES + INSTRUCTION;
 /// Offset of the site that asks for the filters' verdict on a call. A call that they allow is not
 /// made from this site.

@@ -5,7 +5,7 @@
 /// A structure of the kernel.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Structure {
-    /// Number of its type.
+    /// Number of the structure's type.
     pub(crate) id: u32,
     /// Size in bytes.
     pub(crate) size: usize,

@@ -102,13 +102,13 @@ fn settle(plug: &Plug<'_>, index: u32) -> Result<(), KernelError> {
     loop {
         let answer = route
             .get(link::query(index))
-            .map_err(|refusal| refusal.during(format!("look at {}", place())))?;
+            .map_err(|refusal| refusal.during(format!("query {}", place())))?;
         if link::carries_frames(&answer) {
             return Ok(());
         }
         if Instant::now() > deadline {
             return Err(KernelError::new(
-                format!("see {} come up", place()),
+                format!("wait until {} is up", place()),
                 std::io::ErrorKind::TimedOut.into(),
             ));
         }

@@ -12,23 +12,24 @@ use std::sync::atomic::Ordering;
 use aya_obj::btf::Btf;
 use aya_obj::generated::bpf_insn;
 use aya_obj::{Object, Program};
-use timeloom_sys::congestion::{Registered, load_member, register};
+use timeloom_sys::congestion::{CongestionRegistration, load_member, register};
 use timeloom_sys::shared_words::SharedWords;
 use timeloom_time::{Instant, Virtual};
 
 use crate::btf::Structure;
 use crate::error::KernelError;
 
-/// CUBIC in virtual time. Connections can have it while this exists.
+/// CUBIC in virtual time, as a congestion control of the kernel. New connections can select it as
+/// long as this value exists.
 #[derive(Debug)]
 pub struct VirtualCubic {
     name: String,
     clock: SharedWords,
-    _registered: Registered,
+    _registered: CongestionRegistration,
 }
 
 impl VirtualCubic {
-    /// Registers it with the kernel, under a name of its own.
+    /// Registers a congestion control with the kernel, under a unique name.
     ///
     /// # Errors
     /// Fails before Linux 6.4, without BTF, or if this process may not load programs (CAP_BPF and
@@ -55,20 +56,22 @@ impl VirtualCubic {
         })
     }
 
-    /// Returns the name under which the kernel knows it (TCP_CONGESTION): `cubic_` and digits.
+    /// Returns the name of the congestion control in the kernel (TCP_CONGESTION): `cubic_` and
+    /// digits.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Sets its time: that of the acknowledgements which are delivered next.
+    /// Sets the time that the congestion control reads: the virtual time of the acknowledgements
+    /// that are delivered next.
     pub fn set_time(&self, now: Instant<Virtual>) {
         let now_ns = now.as_ns().max(0) as u64;
         self.clock.get(0).store(now_ns, Ordering::Release);
     }
 }
 
-/// Loads the programs for a kernel with these `types`, the map `clock` for their time; returns each
-/// with the name of its member.
+/// Loads the programs for a kernel with these `types`. They read their time from the map `clock`.
+/// Returns each program with the name of its member in the kernel's structure.
 fn programs(
     types: &[u8],
     clock: &OwnedFd,
@@ -96,7 +99,8 @@ fn programs(
     object.programs.iter().map(load).collect()
 }
 
-/// Returns the bytes of the kernel's structure, `None` if this kernel's has another shape.
+/// Returns the content of the kernel's structure; `None` if this kernel's structure has another
+/// layout.
 fn filled(
     outer: &Structure,
     inner: &Structure,
@@ -120,7 +124,7 @@ fn filled(
     Some(bytes)
 }
 
-/// Returns a new name: no two sessions share one.
+/// Returns a random name, so that no two sessions use the same name.
 fn name() -> String {
     use std::hash::{BuildHasher, RandomState};
     // At most 15 characters (TCP_CA_NAME_MAX).
@@ -141,7 +145,7 @@ fn lacks(what: &str) -> io::Error {
 const BTF: &str = "/sys/kernel/btf/vmlinux";
 const STRUCTURE: &str = "tcp_congestion_ops";
 const VALUE: &str = "bpf_struct_ops_tcp_congestion_ops";
-/// Linux, include/net/tcp.h: any program may select it.
+/// Flag that permits every program to select the congestion control (Linux, include/net/tcp.h).
 const TCP_CONG_NON_RESTRICTED: u32 = 1;
 
 /// Object compiled from `bpf/cubic.bpf.c` by `scripts/bpf`.

@@ -29,7 +29,7 @@ pub enum SpecError {
     #[error("`{0}` cannot name a node: use letters, digits, `_`, `-` and `.`, at least one")]
     BadName(String),
     /// OpenFlow is requested for a node that is not a switch, or twice for the same switch.
-    #[error("`{0}` cannot speak OpenFlow: it is no switch, or named twice")]
+    #[error("`{0}` cannot speak OpenFlow: it is not a switch, or named twice")]
     NoSwitch(String),
     /// A link names a node that is neither a switch nor a station.
     #[error("link `{link}`: there is no switch or station `{name}`")]
@@ -39,17 +39,17 @@ pub enum SpecError {
         /// The link, as `a - b`.
         link: String,
     },
-    /// A link joins a node to itself: the name of the node.
+    /// A link joins this node to itself.
     #[error("a link joins `{0}` to itself")]
     SelfLink(String),
-    /// Two nodes are linked twice: their names.
+    /// These two nodes are linked twice.
     #[error("`{0}` and `{1}` are linked twice")]
     DuplicateLink(String, String),
     /// The link closes a loop. Bridges run no spanning tree here, so one broadcast would circulate
     /// for ever.
     #[error(
         "link `{0} - {1}` closes a loop; switches run no spanning tree, so a broadcast would \
-         circle for ever"
+         circulate for ever"
     )]
     Loop(String, String),
     /// A station does not have exactly one link, which it needs for its one interface.
@@ -83,10 +83,10 @@ pub enum SpecError {
     #[error("two stations have the MAC address {0}")]
     DuplicateMac(MacAddress),
     /// The MAC address is a group address or all zero.
-    #[error("{0} is no unicast MAC address")]
+    #[error("{0} is not a unicast MAC address")]
     BadMac(MacAddress),
     /// The rate is below 8 bit/s, which the kernel (bytes per second) reads as zero.
-    #[error("link `{link}`: a rate of {rate_bits_per_s} bit/s is too low, 8 is the least")]
+    #[error("link `{link}`: a rate of {rate_bits_per_s} bit/s is too low; the minimum is 8")]
     BadRate {
         /// The link, as `a - b`.
         link: String,

@@ -319,13 +319,13 @@ impl Builder {
             };
             loop {
                 let answer = site.route.get(link::query(index)).map_err(|refusal| {
-                    refusal.during(format!("look at {name} in `{}`", site.namespace.name()))
+                    refusal.during(format!("query {name} in `{}`", site.namespace.name()))
                 })?;
                 if link::carries_frames(&answer) {
                     break;
                 }
                 if StdInstant::now() > deadline {
-                    let action = format!("see {name} in `{}` come up", site.namespace.name());
+                    let action = format!("wait until {name} in `{}` is up", site.namespace.name());
                     return Err(KernelError::new(action, io::ErrorKind::TimedOut.into()));
                 }
                 sleep(UP_POLL);

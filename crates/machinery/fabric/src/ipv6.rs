@@ -50,9 +50,9 @@ pub fn give_ipv6(
     for own in ["lo", interface] {
         write_setting(&format!("ipv6/conf/{own}/disable_ipv6"), "0", false)?;
     }
-    let card = Interface::named(interface).map_err(failed("look at the card"))?;
-    let number = card.index().map_err(failed("look at the card"))?;
-    let mac = card.mac().map_err(failed("look at the card"))?;
+    let card = Interface::named(interface).map_err(failed("query the interface"))?;
+    let number = card.index().map_err(failed("query the interface"))?;
+    let mac = card.mac().map_err(failed("query the interface"))?;
     let mut route = RouteSocket::open_here()?;
     let of_link = (of_link(mac.unwrap_or_default()), 64);
     for (address, prefix_len) in [of_link].iter().chain(addresses) {
@@ -69,7 +69,12 @@ pub fn give_ipv6(
         let request = RouteNetlinkMessage::NewRoute(default_route(number, gateway));
         route
             .change(request, NLM_F_CREATE | NLM_F_EXCL)
-            .map_err(|refusal| refusal.during(format!("lead {interface} to {gateway}")))?;
+            .map_err(|refusal| {
+                refusal.during(format!(
+                    "set the default route of {interface} to \
+                {gateway}"
+                ))
+            })?;
     }
     Ok(())
 }

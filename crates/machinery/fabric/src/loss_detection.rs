@@ -50,7 +50,7 @@ impl LossDetection {
         let opened = station.run(Self::here)?;
         opened.map_err(|error| {
             let missing = "socket diagnosis in the kernel (CONFIG_INET_DIAG, CONFIG_INET_TCP_DIAG)";
-            KernelError::new("ask for the timers of TCP connections", error)
+            KernelError::new("query the timers of TCP connections", error)
                 .missing_if(&[Errno::NOENT, Errno::PROTONOSUPPORT], missing)
         })
     }

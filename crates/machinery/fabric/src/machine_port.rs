@@ -32,28 +32,29 @@ impl Namespace {
                 let action = title(step);
                 move |error| KernelError::new(action, error)
             };
-            let cable = Interface::named(STATION_INTERFACE).map_err(failed("look at the card"))?;
-            let number = cable.index().map_err(failed("look at the card"))?;
-            let mac = cable.mac().map_err(failed("look at the card"))?;
+            let cable =
+                Interface::named(STATION_INTERFACE).map_err(failed("query the interface"))?;
+            let number = cable.index().map_err(failed("query the interface"))?;
+            let mac = cable.mac().map_err(failed("query the interface"))?;
             let mac = MacAddress(mac.unwrap_or_default());
             // Removing the address from the interface also removes the route.
-            let gateway = gateway().map_err(failed("look at the routes"))?;
+            let gateway = gateway().map_err(failed("read the routes"))?;
             let gateway_of_ipv6 = ipv6_gateway();
             let mut route = RouteSocket::open_here()?;
             let mut change = |step: &str, request, flags| {
                 let changed = route.change(request, flags);
                 changed.map_err(|refusal| refusal.during(title(step)))
             };
-            change("take down the card", link::down(number), 0)?;
+            change("take down the interface", link::down(number), 0)?;
             cable
                 .set_address(Ipv4Addr::UNSPECIFIED)
-                .map_err(failed("take the address from the card"))?;
-            change("rename the card", link::rename(number, CABLE), 0)?;
+                .map_err(failed("remove the address from the interface"))?;
+            change("rename the interface", link::rename(number, CABLE), 0)?;
 
             let card = tap::create_lasting(MACHINE_INTERFACE, false);
-            drop(card.map_err(failed("make the machine's card"))?);
+            drop(card.map_err(failed("create the machine's TAP interface"))?);
             let machine = Interface::named(MACHINE_INTERFACE).and_then(|it| it.index());
-            let machine = machine.map_err(failed("look at the machine's card"))?;
+            let machine = machine.map_err(failed("query the machine's interface"))?;
             // As for the station, the kernel must not send frames that no program sent.
             let _ = fs::write(
                 format!("/proc/sys/net/ipv6/conf/{MACHINE_INTERFACE}/disable_ipv6"),
@@ -61,22 +62,22 @@ impl Namespace {
             );
             let switch = highest_index() + 1;
             let made = link::bridge(switch, STATION_INTERFACE, mac);
-            change("make the switch", made, NLM_F_CREATE | NLM_F_EXCL)?;
+            change("create the bridge", made, NLM_F_CREATE | NLM_F_EXCL)?;
             for port in [number, machine] {
-                change("plug into the switch", link::plug(port, switch), 0)?;
-                change("bring up the switch", link::up(port), 0)?;
+                change("attach a port to the bridge", link::plug(port, switch), 0)?;
+                change("bring up a port of the bridge", link::up(port), 0)?;
             }
             // As for a station's interface, updates about a neighbour take effect at once.
             write_setting("ipv4/neigh/eth0/locktime", "0", false)?;
             let own = station.addresses.iter();
             for (address, prefix_len) in own.filter(|(address, _)| address.is_ipv4()) {
                 let given = link::address(switch, *address, *prefix_len);
-                change("give back the address", given, NLM_F_CREATE | NLM_F_EXCL)?;
+                change("restore the address", given, NLM_F_CREATE | NLM_F_EXCL)?;
             }
             if let Some(gateway) = gateway {
                 let card = Interface::named(STATION_INTERFACE);
                 card.and_then(|card| card.set_default_route(gateway))
-                    .map_err(failed("give back the route"))?;
+                    .map_err(failed("restore the default route"))?;
             }
             let of_ipv6 = station.of_ipv6();
             if !of_ipv6.is_empty() {

@@ -140,7 +140,7 @@ impl TcpSettings {
 }
 
 /// Returns the congestion control of connections whose program requests none, `None` if the kernel
-/// does not say.
+/// does not report it.
 pub fn congestion_control(station: &Namespace) -> Option<String> {
     let read = station.run(|| Settings::here().ok()?.text("tcp_congestion_control"));
     read.ok().flatten()
@@ -176,8 +176,8 @@ const SETTINGS: [(&str, &str); 7] = [
     ("tcp_no_metrics_save", "1"),
 ];
 
-/// Settings under neigh/eth0: one day, and for the repetition of the first request longer than a
-/// busy machine delays the answer.
+/// Settings under neigh/eth0. Times are one day, except for the retransmission of a request: that
+/// interval is longer than a busy machine delays an answer.
 const NEIGHBOURS: [(&str, &str); 4] = [
     ("base_reachable_time_ms", "86400000"),
     ("delay_first_probe_time", "86400"),

@@ -126,7 +126,7 @@ fn every_contradiction_is_named() {
             refusal(|spec| spec.stations[0].addresses.clear()),
         ),
         (
-            "no unicast MAC",
+            "not a unicast MAC",
             refusal(|spec| spec.stations[0].mac = Some(MacAddress([1; 6]))),
         ),
         (
@@ -138,7 +138,7 @@ fn every_contradiction_is_named() {
             }),
         ),
         (
-            "8 is the least",
+            "the minimum is 8",
             refusal(|spec| spec.links[0].rate_bits_per_s = Some(7)),
         ),
     ];

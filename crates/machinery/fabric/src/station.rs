@@ -92,6 +92,7 @@ pub(crate) const STATION_INTERFACE: &str = "eth0";
 /// Interface number of a station's interface, and the first number in the fabric namespace. Some
 /// kernels add tunnel devices to every new namespace, with numbers from 2 on.
 pub(crate) const STATION_INDEX: u32 = 1000;
+/// Interface number of the loopback interface in every namespace.
 const LOOPBACK: u32 = 1;
 
 /// Settings, each with its value, and with true if a kernel without the setting needs no change.

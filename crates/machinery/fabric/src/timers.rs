@@ -193,8 +193,9 @@ fn tried_for_s(retries: u64, first: Duration) -> f64 {
 
 /// Default first timeout of a connection: Linux's TCP_TIMEOUT_INIT.
 const USUAL_FIRST: Duration = Duration::from_secs(1);
-/// Minimum and maximum retransmission timeout: Linux's TCP_RTO_MIN and TCP_RTO_MAX.
+/// Minimum retransmission timeout: Linux's TCP_RTO_MIN.
 const LEAST_TIMEOUT_MS: u64 = 200;
+/// Maximum retransmission timeout: Linux's TCP_RTO_MAX.
 const LONGEST_TIMEOUT_S: u64 = 120;
 /// Maximum number of retransmissions: Linux's MAX_TCP_SYNCNT.
 const MOST_RETRIES: u64 = 127;

@@ -43,9 +43,9 @@ use calibration::{Calibration, TscLine};
 use file_dates::FileDates;
 use history::History;
 pub use history::Reckoning;
-pub use host::{Belief, Host, HostOptions, HostReading};
+pub use host::{ErrorEstimate, Host, HostOptions, HostReading};
 use host_control::HostListener;
-pub use host_control::{HostChange, HostTime};
+pub use host_control::{HostChange, HostTimeState};
 pub(crate) use host_instant::{HostDeadline, HostInstant};
 use host_state::HostState;
 pub use options::{ClockOptions, Compute, FileTimes, ProcFiles, Tsc};
@@ -260,7 +260,7 @@ impl Clock {
         self.lock().dilation
     }
 
-    /// Returns the mode that determines if computing takes virtual time.
+    /// Returns the mode that determines whether computing takes virtual time.
     pub fn compute(&self) -> Compute {
         self.lock().compute
     }
@@ -329,15 +329,15 @@ impl Clock {
     /// The clock continues from there. Does nothing if the clock has reached `to` already. The
     /// caller guarantees that no event would have happened in between.
     ///
-    /// `kick` is called when guests already read the new time, but before any thread of this
+    /// `interrupt` is called when guests already read the new time, but before any thread of this
     /// process is notified.
-    pub(crate) fn skip_to(&self, to: Instant<Virtual>, kick: impl FnOnce()) {
+    pub(crate) fn skip_to(&self, to: Instant<Virtual>, interrupt: impl FnOnce()) {
         let mut state = self.lock();
         let to = to.min(state.ceiling);
         if state.paused_since.is_none() && self.now() < to {
             let rate = state.going();
             self.put_in_force(&mut state, ChangeKind::Skip, rate, to);
-            kick();
+            interrupt();
             self.notify();
         }
     }

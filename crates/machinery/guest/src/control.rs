@@ -38,20 +38,21 @@ use timeloom_sys::own;
 use crate::error::GuestError;
 use crate::linux::spare::with_spare;
 use crate::names::{Found, find, runtime_directory, socket_path};
-pub use client::{ControlError, Held, Inside, connect, enter, hold};
+pub use client::{ControlError, EnteredCommand, SessionHold, connect, enter, hold};
 pub use controlled::{Controlled, HostRights, Stepped, Welcome};
-pub use error::{HoldError, RunError};
+pub use error::{HoldError, RunUntilError};
 pub use granter::end_grants;
-pub use grants::{Grants, Lookout, Tally};
+pub use grants::{GranterCheck, Grants, Tally};
 use obey::obey;
 pub use protocol::{
-    Entry, HoldText, HostRequest, HostText, ProcessText, Request, Response, Standing, StatusText,
+    Entry, GrantedState, HoldText, HostRequest, HostText, ProcessText, Request, Response,
+    StatusText,
 };
 use protocol::{Lines, send};
 pub use stepped::SteppedSession;
 pub use until::run_until;
 pub use until_hosts::{HostTarget, run_hosts_until};
-pub use watching::Watching;
+pub use watching::StatusConnection;
 pub use words::{When, WordError, parse_factor, parse_instant, parse_span};
 
 /// Opens the session's socket and serves it in a thread until the process ends.

@@ -42,18 +42,18 @@ mod time_files;
 mod timers;
 
 pub use clock::{
-    Belief, ChangeKind, Clock, ClockOptions, Compute, FileTimes, Host, HostChange, HostOptions,
-    HostReading, HostTime, Mark, ProcFiles, Reckoning, TrueTime, Tsc,
+    ChangeKind, Clock, ClockOptions, Compute, ErrorEstimate, FileTimes, Host, HostChange,
+    HostOptions, HostReading, HostTimeState, Mark, ProcFiles, Reckoning, TrueTime, Tsc,
 };
 pub use control::{
-    ControlError, Controlled, Entry, Grants, Held, HoldError, HoldText, HostRequest, HostRights,
-    HostTarget, HostText, Inside, Lookout, ProcessText, Request, Response, RunError, Standing,
-    StatusText, Stepped, SteppedSession, Tally, Watching, Welcome, When, WordError, connect,
-    end_grants, enter, hold, parse_factor, parse_instant, parse_span, run_hosts_until, run_until,
-    serve,
+    ControlError, Controlled, EnteredCommand, Entry, GrantedState, GranterCheck, Grants, HoldError,
+    HoldText, HostRequest, HostRights, HostTarget, HostText, ProcessText, Request, Response,
+    RunUntilError, SessionHold, StatusConnection, StatusText, Stepped, SteppedSession, Tally,
+    Welcome, When, WordError, connect, end_grants, enter, hold, parse_factor, parse_instant,
+    parse_span, run_hosts_until, run_until, serve,
 };
 pub use coverage::coverage;
-pub use enter::guest::{Ended, Guest};
+pub use enter::guest::{Guest, ProgramEnd};
 pub use enter::identity::{HostNames, Identity};
 pub use enter::root::{Bind, Root, RootSpec};
 pub use enter::spec::{CommandSpec, Output, Variables};
@@ -64,6 +64,6 @@ pub use names::{SessionSocket, list_sessions, runtime_directory, session_sockets
 pub use session::{Process, Session, SessionOptions, Status};
 pub use supervise::real_time::{PACED_ALIKE, PACED_OTHERWISE};
 pub use supervise::report::UnhandledCall;
-pub use supervise::supervisor::Arrive;
-pub use supervise::turns::Order;
+pub use supervise::scheduler::Order;
+pub use supervise::supervisor::ArrivalCallback;
 pub use timeloom_sys::cgroup::mount as cgroup2_mount;

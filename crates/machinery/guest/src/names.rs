@@ -200,7 +200,7 @@ pub struct SessionSocket {
 ///
 /// # Errors
 /// Fails like [`list_sessions`].
-pub fn session_sockets() -> Result<Vec<SessionSocket>, own::NotOwn> {
+pub fn session_sockets() -> Result<Vec<SessionSocket>, own::UnsafeDirectory> {
     let directory = runtime_directory();
     match own::check(&directory) {
         Err(error) if !error.is_absent() => return Err(error),
@@ -224,7 +224,7 @@ pub fn session_sockets() -> Result<Vec<SessionSocket>, own::NotOwn> {
 /// # Errors
 /// Fails if other users could have created sockets in the directory. A missing directory means that
 /// there are no sessions.
-pub fn list_sessions() -> Result<Vec<String>, own::NotOwn> {
+pub fn list_sessions() -> Result<Vec<String>, own::UnsafeDirectory> {
     let names = session_sockets()?.into_iter().map(|socket| socket.name);
     Ok(names.filter(|name| is_served(name)).collect())
 }

@@ -20,7 +20,7 @@ mod worker;
 use std::fs::{self, File};
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use timeloom_page::{IMAGE_ADDRESS, Shown};
+use timeloom_page::{IMAGE_ADDRESS, PageTime};
 
 use crate::enter::inject::{Injector, SIGSYS_STAND_IN};
 use crate::enter::kernel_vdso::{KernelVdso, Redirection};
@@ -38,10 +38,9 @@ use worker::{SCRATCH_BYTES, SET_MODE_FILTER, Worker, failed, write_filter};
 /// `adopt` is called while all its threads are stopped.
 ///
 /// `image` is a copy of the image for this process and its children.
-/// `image` is its own copy of the image.
 pub(crate) fn register(
     injector: &Injector,
-    (page, image): (&PageMapping<Shown>, &File),
+    (page, image): (&PageMapping<PageTime>, &File),
     pid: i32,
     on_listener: impl FnOnce(OwnedFd) -> Result<(), GuestError>,
     adopt: impl FnOnce(i32) -> Result<(), GuestError>,
@@ -68,7 +67,7 @@ pub(crate) fn register(
         pid,
     };
     let scratch = worker.call(
-        "making room",
+        "mapping scratch memory",
         libc::SYS_mmap,
         [0, SCRATCH_BYTES, 3, 0x22, u64::MAX, 0],
     )?;
@@ -86,7 +85,7 @@ pub(crate) fn register(
         Ok(listener)
     });
     let _ = worker.call(
-        "giving room back",
+        "unmapping the scratch memory",
         libc::SYS_munmap,
         [scratch, SCRATCH_BYTES, 0, 0, 0, 0],
     );
@@ -109,19 +108,20 @@ fn refuse_impossible(pid: i32) -> Result<(), GuestError> {
     let own = std::process::id() as i32;
     if pid == own || processes::state(pid).is_none_or(|state| state == 'Z') {
         return Err(GuestError::Usage(format!(
-            "there is no process {pid} to bring in"
+            "there is no process {pid} to register"
         )));
     }
     if processes::time_namespace(pid) != processes::time_namespace(own) {
         return Err(GuestError::Unsupported(format!(
-            "process {pid} is in another time namespace, whose offsets the virtual clock does not have; it cannot be brought in"
+            "process {pid} is in another time namespace, whose offsets the virtual clock does not \
+             have; it cannot be registered"
         )));
     }
     let maps = fs::read_to_string(format!("/proc/{pid}/maps"))
         .map_err(GuestError::system(format!("looking at process {pid}")))?;
     if maps.contains(RELEASED_PAGE) {
         return Err(GuestError::Usage(format!(
-            "process {pid} was released from a session; it cannot be brought in again"
+            "process {pid} was released from a session; it cannot be registered again"
         )));
     }
     if maps.contains("timeloom-image") {
@@ -149,7 +149,7 @@ fn refuse_impossible(pid: i32) -> Result<(), GuestError> {
 /// listener.
 fn prepare(
     injector: &Injector,
-    (page, image): (&PageMapping<Shown>, &File),
+    (page, image): (&PageMapping<PageTime>, &File),
     worker: &mut Worker<'_>,
     scratch: u64,
 ) -> Result<OwnedFd, GuestError> {
@@ -184,7 +184,7 @@ fn keep_sigsys_out_of_actions(worker: &mut Worker<'_>, scratch: u64) -> Result<(
         let mask = worker
             .tracee
             .peek(scratch + 24)
-            .map_err(failed(worker.pid, "reading from it"))?;
+            .map_err(failed(worker.pid, "reading its memory"))?;
         if mask & sigsys != 0 {
             let mask = mask & !sigsys | 1 << (SIGSYS_STAND_IN - 1);
             worker.write(scratch + 24, &mask.to_ne_bytes())?;
@@ -231,7 +231,7 @@ fn own_action_of_sigsys(
     let mut action = [0; 4];
     for (index, word) in action.iter_mut().enumerate() {
         let read = worker.tracee.peek(scratch + 8 * index as u64);
-        *word = read.map_err(failed(worker.pid, "reading from it"))?;
+        *word = read.map_err(failed(worker.pid, "reading its memory"))?;
     }
     Ok((action[0] != libc::SIG_DFL as u64).then_some(action))
 }

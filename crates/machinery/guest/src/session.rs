@@ -26,14 +26,14 @@ use crate::linux::spare;
 use crate::names::{PageName, list_sessions, socket_path};
 use crate::register::Registration;
 use crate::supervise::activity::Activity;
-use crate::supervise::kick;
+use crate::supervise::interrupt;
 use crate::supervise::listener;
 use crate::supervise::next_event;
 use crate::supervise::notify::Listener;
 use crate::supervise::report::UnhandledCall;
+use crate::supervise::scheduler::Order;
 use crate::supervise::skip;
-use crate::supervise::supervisor::{Arrive, PATIENCE, Supervisor};
-use crate::supervise::turns::Order;
+use crate::supervise::supervisor::{ArrivalCallback, PATIENCE, Supervisor};
 use crate::time_files::{MachineFiles, TimeFiles, View};
 pub use status::{Process, Status};
 
@@ -303,7 +303,7 @@ impl Session {
                 .for_each(|host| self.supervisor.show_dilation(host));
         }
         if frozen.is_ok() {
-            kick::kick_waiting(
+            interrupt::interrupt_waiting(
                 &self.supervisor.freezer.processes(),
                 &self.supervisor.injector.image.wait,
             );
@@ -326,7 +326,7 @@ impl Session {
     }
 
     /// Prevents time from skipping over the end of this program: time does not skip until the
-    /// caller, which waits for the end, has dropped its [`Ended`](crate::Ended).
+    /// caller, which waits for the end, has dropped its [`ProgramEnd`](crate::ProgramEnd).
     pub fn watch_end(&self, guest: &Guest) {
         self.supervisor.watch_end(guest);
     }
@@ -355,7 +355,7 @@ impl Session {
     /// component no longer exists.
     pub fn let_go_ahead(
         &self,
-        ahead: impl Fn(Instant<Virtual>, Arrive) -> bool + Send + Sync + 'static,
+        ahead: impl Fn(Instant<Virtual>, ArrivalCallback) -> bool + Send + Sync + 'static,
     ) {
         // A second call has no effect.
         let _ = self.supervisor.ahead.set(Box::new(ahead));
@@ -368,9 +368,9 @@ impl Session {
         self.supervisor.self_clocking.store(true, Ordering::Relaxed);
     }
 
-    /// Gives connections whose programs request CUBIC the congestion control of this name
-    /// instead, where [`Self::keep_self_clocking`] applies or computing takes no time. It is CUBIC
-    /// in virtual time.
+    /// Sets the name of the congestion control with CUBIC in virtual time. A program that requests
+    /// CUBIC then gets this one on its connections, where [`Self::keep_self_clocking`] applies or
+    /// computing takes no time.
     pub fn offer_virtual_cubic(&self, name: &str) {
         // A second call has no effect.
         let _ = self.supervisor.virtual_cubic.set(name.to_owned());
@@ -493,7 +493,7 @@ fn serve_hosts(supervisor: &Arc<Supervisor>, ended: &AtomicBool) {
         }
         supervisor.timers.look_again();
         if supervisor.clock.take_sped_up() {
-            supervisor.kick_soon();
+            supervisor.interrupt_soon();
         }
         supervisor.tell_of_steps();
     }

@@ -140,7 +140,7 @@ impl Timers {
         let made = eventfd(0, flags).map_err(GuestError::system("creating a timer"))?;
         let file = File::from(made);
         let id = eventfd_id("self", file.as_raw_fd()).ok_or_else(|| {
-            GuestError::Unsupported("this kernel does not tell an eventfd's identity".into())
+            GuestError::Unsupported("this kernel does not state the identity of an eventfd".into())
         })?;
         let for_guest = file
             .try_clone()

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use timeloom_clock::Timeline as Scale;
+use timeloom_clock::TimelineTime;
 use timeloom_time::{Duration, Instant};
-use timeloom_timeline_client::{Stamp, Timeline};
+use timeloom_timeline_client::{Stamp, TimelineTime};
 
 use crate::channel::{Callback, Message};
 
@@ -35,14 +35,14 @@ struct Shared {
 #[derive(Default)]
 struct Due {
     /// Messages by the instant at which they are due, and then by the order of arrival.
-    messages: BTreeMap<(Instant<Scale>, u64), Message>,
+    messages: BTreeMap<(Instant<TimelineTime>, u64), Message>,
     count: u64,
     bytes: usize,
     is_over: bool,
 }
 
 impl Agenda {
-    pub(crate) fn start(timeline: Arc<Timeline>, told: Callback) -> std::io::Result<Self> {
+    pub(crate) fn start(timeline: Arc<TimelineTime>, told: Callback) -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let own = Arc::clone(&shared);
         let run = move || {
@@ -62,7 +62,7 @@ impl Agenda {
 
     /// Adds a message. Returns the number of messages that were dropped because of the memory
     /// limit.
-    pub(crate) fn add(&self, act_at: Instant<Scale>, message: Message) -> u64 {
+    pub(crate) fn add(&self, act_at: Instant<TimelineTime>, message: Message) -> u64 {
         let gone = self.shared.lock().add(act_at, message);
         self.shared.changed.notify_all();
         gone
@@ -70,7 +70,7 @@ impl Agenda {
 }
 
 impl Due {
-    fn add(&mut self, act_at: Instant<Scale>, message: Message) -> u64 {
+    fn add(&mut self, act_at: Instant<TimelineTime>, message: Message) -> u64 {
         self.count += 1;
         self.bytes += cost(&message);
         self.messages.insert((act_at, self.count), message);
@@ -103,7 +103,7 @@ impl Shared {
 
     /// Waits until the next message is certainly due. Returns the message, and the reading of the
     /// timeline that proves this.
-    fn next(&self, timeline: &Timeline) -> Option<(Message, Stamp)> {
+    fn next(&self, timeline: &TimelineTime) -> Option<(Message, Stamp)> {
         let mut due = self.lock();
         while !due.is_over {
             let Some(((act_at, _), _)) = due.messages.first_key_value() else {

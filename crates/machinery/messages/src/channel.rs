@@ -9,14 +9,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
-use timeloom_clock::Timeline as Scale;
+use timeloom_clock::TimelineTime;
 use timeloom_time::Instant;
-use timeloom_timeline_client::{Refusal, Stamp, Timeline};
+use timeloom_timeline_client::{Refusal, Stamp, TimelineTime};
 
 use crate::agenda::Agenda;
 use crate::envelope::Envelope;
 use crate::seal::Seal;
-use crate::{Refused, datagram, key};
+use crate::{MessageRefusal, datagram, key};
 
 /// Addresses of a channel and of its peers. There is no discovery of peers.
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ pub struct Message {
     /// Reading of the timeline by this program, when the message arrived.
     pub arrived: Stamp,
     /// Instant at which receivers are to act on the message; `None` if there is none.
-    pub act_at: Option<Instant<Scale>>,
+    pub act_at: Option<Instant<TimelineTime>>,
     /// Reading of the timeline before the callback. If the subscriber waits for `act_at`, the
     /// reading is certainly not before that instant.
     pub acted: Stamp,
@@ -70,10 +70,13 @@ pub struct Counts {
 pub enum ChannelError {
     /// A prefix, key or pattern is invalid: it has an empty part, a wildcard where none is allowed,
     /// or is too long.
-    #[error("`{0}` is no key: parts with `/` between, and `*` or `**` only where is subscribed")]
+    #[error(
+        "`{0}` is not a key: write parts with `/` between, and `*` or `**` in subscriptions \
+        only"
+    )]
     Key(String),
-    /// The message does not fit a datagram: its length in bytes.
-    #[error("a message of {0} bytes fits into no datagram")]
+    /// A message of this length in bytes does not fit a datagram.
+    #[error("a message of {0} bytes does not fit into a datagram")]
     Long(usize),
     /// The timeline cannot be read.
     #[error("{0}")]
@@ -97,7 +100,7 @@ pub struct Channel {
 }
 
 struct Shared {
-    timeline: Arc<Timeline>,
+    timeline: Arc<TimelineTime>,
     prefix: String,
     seal: Option<Seal>,
     socket: UdpSocket,
@@ -131,7 +134,7 @@ impl Channel {
     /// Fails if the prefix is not a valid key, if a socket or thread cannot be created, or if the
     /// timeline cannot be read.
     pub fn open(
-        timeline: Arc<Timeline>,
+        timeline: Arc<TimelineTime>,
         prefix: &str,
         endpoints: &Endpoints,
         seal: Option<Seal>,
@@ -184,7 +187,7 @@ impl Channel {
         &self,
         key: &str,
         payload: &[u8],
-        act_at: Option<Instant<Scale>>,
+        act_at: Option<Instant<TimelineTime>>,
     ) -> Result<Stamp, ChannelError> {
         if !key::is_key(key) {
             return Err(ChannelError::Key(key.to_owned()));
@@ -303,7 +306,7 @@ impl Shared {
         };
         let envelope = match crate::open(self.seal.as_ref(), name, message, Some(&self.since)) {
             Ok(envelope) if envelope.sent.timeline() == self.timeline.id() => envelope,
-            Err(Refused::Unproved(_)) => {
+            Err(MessageRefusal::Unproved(_)) => {
                 self.unproved.fetch_add(1, Ordering::Relaxed);
                 return;
             }

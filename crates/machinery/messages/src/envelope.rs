@@ -1,6 +1,6 @@
 //! Envelope of a message: the time of sending, the instant to act if there is one, and the payload.
 
-use timeloom_clock::Timeline as Scale;
+use timeloom_clock::TimelineTime;
 use timeloom_time::Instant;
 use timeloom_timeline_client::{Interval, Stamp, Status, TimelineId};
 
@@ -9,9 +9,9 @@ pub const HEADER_BYTES: usize = 56;
 
 const MAGIC: &[u8; 4] = b"TLMS";
 const VERSION: u8 = 1;
-/// Bits of the flags: the ends of the interval are present, and the instant to act is present.
-/// Fields that are absent are 0.
+/// Flag: the ends of the interval are present. They are 0 otherwise.
 const BOUNDED: u8 = 1;
+/// Flag: the instant to act is present. It is 0 otherwise.
 const ACT_AT: u8 = 2;
 
 /// Message as transmitted. It borrows its payload.
@@ -20,7 +20,7 @@ pub struct Envelope<'b> {
     /// Reading of the timeline by the sender, when it sent the message.
     pub sent: Stamp,
     /// Instant at which receivers are to act on the message; `None` if there is none.
-    pub act_at: Option<Instant<Scale>>,
+    pub act_at: Option<Instant<TimelineTime>>,
     /// Content of the message.
     pub payload: &'b [u8],
 }
@@ -28,17 +28,17 @@ pub struct Envelope<'b> {
 /// Reason why bytes are not a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// The bytes are shorter than a header: their number.
+    /// This number of bytes is less than a header has.
     #[error("{0} bytes are too few for a message")]
     Short(usize),
     /// The bytes have another magic number or version.
     #[error("another kind or version of message")]
     Other,
-    /// The status is invalid, or does not permit the interval that is present: its number.
-    #[error("{0} is no status of such a stamp")]
+    /// The status with this number is invalid, or does not permit the interval that is present.
+    #[error("{0} is not a status of such a stamp")]
     Status(u8),
     /// The ends of the interval are not in order.
-    #[error("an interval is earliest <= estimate <= latest")]
+    #[error("an interval must satisfy earliest <= estimate <= latest")]
     Ends,
 }
 
@@ -98,11 +98,13 @@ impl<'b> Envelope<'b> {
 /// Builds the interval with these ends. An interval of centuries is refused, because its lengths do
 /// not fit the type.
 fn interval(
-    earliest: Instant<Scale>,
-    estimate: Instant<Scale>,
-    latest: Instant<Scale>,
-) -> Result<Interval<Scale>, Malformed> {
-    let length = |from: Instant<Scale>, to: Instant<Scale>| to.as_ns().checked_sub(from.as_ns());
+    earliest: Instant<TimelineTime>,
+    estimate: Instant<TimelineTime>,
+    latest: Instant<TimelineTime>,
+) -> Result<Interval<TimelineTime>, Malformed> {
+    let length = |from: Instant<TimelineTime>, to: Instant<TimelineTime>| {
+        to.as_ns().checked_sub(from.as_ns())
+    };
     let (below, above) = (length(earliest, estimate), length(estimate, latest));
     match (below, above) {
         (Some(0..), Some(0..)) => {

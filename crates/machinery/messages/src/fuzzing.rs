@@ -3,7 +3,7 @@
 
 use timeloom_timeline_client::{Stamp, Status, TimelineId};
 
-use crate::{Envelope, Refused, Seal, Unproved, datagram, key};
+use crate::{AuthenticityError, Envelope, MessageRefusal, Seal, datagram, key};
 
 /// Processes a datagram as a channel does, from a sender without the seal's key and from one with
 /// it. The datagram's key is matched with `pattern`.
@@ -39,8 +39,11 @@ pub fn message(pattern: &str, bytes: &[u8]) {
     // If `since` has no interval, the first message of a sender is refused.
     let since = Stamp::void(TimelineId(0), Status::Disrupted);
     let old = crate::open(Some(&here), name, &sealed, Some(&since));
-    assert_eq!(old, Err(Refused::Unproved(Unproved::Old)));
+    assert_eq!(old, Err(MessageRefusal::Unproved(AuthenticityError::Old)));
     assert_eq!(crate::open(Some(&here), name, &sealed, None), Ok(envelope));
     let again = crate::open(Some(&here), name, &sealed, None);
-    assert_eq!(again, Err(Refused::Unproved(Unproved::Again)));
+    assert_eq!(
+        again,
+        Err(MessageRefusal::Unproved(AuthenticityError::Again))
+    );
 }

@@ -40,16 +40,16 @@ mod seal;
 
 pub use channel::{Channel, ChannelError, Counts, Endpoints, Message};
 pub use envelope::{Envelope, HEADER_BYTES, Malformed};
-pub use seal::{LEAST_KEY_BYTES, Seal, ShortKey, Unproved};
+pub use seal::{AuthenticityError, LEAST_KEY_BYTES, Seal, ShortKey};
 
 use timeloom_timeline_client::Stamp;
 
 /// Reason why received bytes were not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum MessageRefusal {
     /// The bytes do not prove that they are new and from a holder of the key.
     #[error("{0}")]
-    Unproved(Unproved),
+    Unproved(AuthenticityError),
     /// The bytes are not a message.
     #[error("{0}")]
     Malformed(Malformed),
@@ -79,16 +79,17 @@ pub fn open<'b>(
     name: &str,
     bytes: &'b [u8],
     since: Option<&Stamp>,
-) -> Result<Envelope<'b>, Refused> {
+) -> Result<Envelope<'b>, MessageRefusal> {
     let Some(seal) = seal else {
-        return Envelope::from_bytes(bytes).map_err(Refused::Malformed);
+        return Envelope::from_bytes(bytes).map_err(MessageRefusal::Malformed);
     };
-    let proved = seal.prove(name, bytes).map_err(Refused::Unproved)?;
-    let envelope = Envelope::from_bytes(proved.body).map_err(Refused::Malformed)?;
+    let proved = seal.prove(name, bytes).map_err(MessageRefusal::Unproved)?;
+    let envelope = Envelope::from_bytes(proved.body).map_err(MessageRefusal::Malformed)?;
     let is_fresh = |since: &Stamp| seal::may_be_after(&envelope.sent, since);
     if proved.is_first && !since.is_none_or(is_fresh) {
-        return Err(Refused::Unproved(Unproved::Old));
+        return Err(MessageRefusal::Unproved(AuthenticityError::Old));
     }
-    seal.remember(name, &proved).map_err(Refused::Unproved)?;
+    seal.remember(name, &proved)
+        .map_err(MessageRefusal::Unproved)?;
     Ok(envelope)
 }

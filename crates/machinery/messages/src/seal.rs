@@ -46,7 +46,7 @@ struct LastCounts {
 
 /// Error for a key that is too short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a key has {least} bytes at least, not {0}", least = LEAST_KEY_BYTES)]
+#[error("a key must have at least {least} bytes, not {0}", least = LEAST_KEY_BYTES)]
 pub struct ShortKey(
     /// Length of the key in bytes.
     pub usize,
@@ -54,7 +54,7 @@ pub struct ShortKey(
 
 /// Reason why a message is not proved to be authentic and new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unproved {
+pub enum AuthenticityError {
     /// The message has no seal.
     #[error("not sealed")]
     Unsealed,
@@ -123,35 +123,43 @@ impl Seal {
     ///
     /// # Errors
     /// Fails with the reason if the message is not proved to be authentic and new.
-    pub fn open<'b>(&self, name: &str, bytes: &'b [u8]) -> Result<&'b [u8], Unproved> {
+    pub fn open<'b>(&self, name: &str, bytes: &'b [u8]) -> Result<&'b [u8], AuthenticityError> {
         let proved = self.prove(name, bytes)?;
         self.remember(name, &proved)?;
         Ok(proved.body)
     }
 
-    pub(crate) fn prove<'b>(&self, name: &str, bytes: &'b [u8]) -> Result<Proved<'b>, Unproved> {
+    pub(crate) fn prove<'b>(
+        &self,
+        name: &str,
+        bytes: &'b [u8],
+    ) -> Result<Proved<'b>, AuthenticityError> {
         let (header, rest) = bytes
             .split_at_checked(HEADER_BYTES)
-            .ok_or(Unproved::Unsealed)?;
-        let (tag, body) = rest.split_at_checked(TAG_BYTES).ok_or(Unproved::Unsealed)?;
+            .ok_or(AuthenticityError::Unsealed)?;
+        let (tag, body) = rest
+            .split_at_checked(TAG_BYTES)
+            .ok_or(AuthenticityError::Unsealed)?;
         let Some((sender, count)) = header
             .strip_prefix(MAGIC)
             .and_then(|rest| rest.split_first_chunk::<SENDER_BYTES>())
         else {
-            return Err(Unproved::Unsealed);
+            return Err(AuthenticityError::Unsealed);
         };
-        let count = u64::from_be_bytes(count.try_into().map_err(|_| Unproved::Unsealed)?);
+        let count = u64::from_be_bytes(count.try_into().map_err(|_| AuthenticityError::Unsealed)?);
         // The verification takes constant time, which does not depend on the position of a
         // difference.
         let sealed = self.tag(header, name, body);
-        sealed.verify_slice(tag).map_err(|_| Unproved::Forged)?;
+        sealed
+            .verify_slice(tag)
+            .map_err(|_| AuthenticityError::Forged)?;
         let counts = self
             .last_counts
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         let before = counts.last.get(&(*sender, name.to_owned())).copied();
         if before.is_some_and(|before| count <= before) {
-            return Err(Unproved::Again);
+            return Err(AuthenticityError::Again);
         }
         Ok(Proved {
             sender: *sender,
@@ -163,7 +171,11 @@ impl Seal {
 
     /// Records the message, so that a repetition is refused. If two threads have received the same
     /// message, the later call fails.
-    pub(crate) fn remember(&self, name: &str, proved: &Proved<'_>) -> Result<(), Unproved> {
+    pub(crate) fn remember(
+        &self,
+        name: &str,
+        proved: &Proved<'_>,
+    ) -> Result<(), AuthenticityError> {
         let mut counts = self
             .last_counts
             .lock()
@@ -182,17 +194,17 @@ impl Seal {
 }
 
 impl LastCounts {
-    fn remember(&mut self, name: &str, proved: &Proved<'_>) -> Result<(), Unproved> {
+    fn remember(&mut self, name: &str, proved: &Proved<'_>) -> Result<(), AuthenticityError> {
         let key = (proved.sender, name.to_owned());
         if let Some(before) = self.last.get_mut(&key) {
             if proved.count <= *before {
-                return Err(Unproved::Again);
+                return Err(AuthenticityError::Again);
             }
             *before = proved.count;
             return Ok(());
         }
         if self.bytes + cost(name) > MOST_REMEMBERED_BYTES {
-            return Err(Unproved::Crowded);
+            return Err(AuthenticityError::Crowded);
         }
         self.bytes += cost(name);
         self.last.insert(key, proved.count);
@@ -238,32 +250,41 @@ mod tests {
         let first = here.seal("cell/move", b"one");
         let second = here.seal("cell/move", b"two");
         assert_eq!(there.open("cell/move", &first), Ok(&b"one"[..]));
-        assert_eq!(there.open("cell/move", &first), Err(Unproved::Again));
+        assert_eq!(
+            there.open("cell/move", &first),
+            Err(AuthenticityError::Again)
+        );
         for at in 0..second.len() {
             let mut changed = second.clone();
             changed[at] ^= 1;
             let refused = there.open("cell/move", &changed);
             let why = if at < 4 {
-                Unproved::Unsealed
+                AuthenticityError::Unsealed
             } else {
-                Unproved::Forged
+                AuthenticityError::Forged
             };
             assert_eq!(refused, Err(why), "byte {at}");
             let short = there.open("cell/move", &second[..at]);
             let why = if at < 60 {
-                Unproved::Unsealed
+                AuthenticityError::Unsealed
             } else {
-                Unproved::Forged
+                AuthenticityError::Forged
             };
             assert_eq!(short, Err(why), "{at} bytes");
         }
-        assert_eq!(there.open("cell/stop", &second), Err(Unproved::Forged));
+        assert_eq!(
+            there.open("cell/stop", &second),
+            Err(AuthenticityError::Forged)
+        );
         let other = Seal::new(b"xxxxxxxxxxxxxxxx").unwrap();
-        assert_eq!(other.open("cell/move", &second), Err(Unproved::Forged));
+        assert_eq!(
+            other.open("cell/move", &second),
+            Err(AuthenticityError::Forged)
+        );
         assert_eq!(there.open("cell/move", &second), Ok(&b"two"[..]));
         assert_eq!(
             there.open("cell/move", &first),
-            Err(Unproved::Again),
+            Err(AuthenticityError::Again),
             "older"
         );
         assert_eq!(Seal::new(b"short").err(), Some(ShortKey(5)));
@@ -285,8 +306,11 @@ mod tests {
             }
             assert!(taken <= MOST_REMEMBERED_BYTES, "{number} names");
         };
-        assert_eq!(refused, Unproved::Crowded);
-        assert_eq!(there.open("cell/move", &first), Err(Unproved::Again));
+        assert_eq!(refused, AuthenticityError::Crowded);
+        assert_eq!(
+            there.open("cell/move", &first),
+            Err(AuthenticityError::Again)
+        );
         let next = here.seal("cell/move", b"two");
         assert_eq!(there.open("cell/move", &next), Ok(&b"two"[..]));
     }

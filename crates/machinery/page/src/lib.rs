@@ -7,7 +7,7 @@
 //! that time to the POSIX clocks.
 //!
 //! The type parameter of a page is the scale of its time: a host's page is a [`ClockPage`] over
-//! [`Shown`], the session's own page is a [`ClockPage`] over [`timeloom_time::Virtual`].
+//! [`PageTime`], the session's own page is a [`ClockPage`] over [`timeloom_time::Virtual`].
 //!
 //! The page is not a channel to the supervisor: readers write nothing to it.
 //!
@@ -38,19 +38,19 @@ pub use layout::{
     RELEASED, VDSO_ADDRESS, VDSO_BYTES,
 };
 pub use past::Past;
-pub use scale::Shown;
+pub use scale::PageTime;
 pub use write::PageMap;
 
 // These checks are not beside the structures, because the model test builds those with atomics of
 // another size.
 const _: () = {
     use core::mem::{offset_of, size_of};
-    assert!(size_of::<ClockPage<Shown>>() == PAGE_SIZE);
-    assert!(offset_of!(ClockPage<Shown>, magic) == 128);
-    assert!(offset_of!(ClockPage<Shown>, sequence) == 144);
-    assert!(offset_of!(ClockPage<Shown>, host) == HOST_OFFSET);
-    assert!(offset_of!(ClockPage<Shown>, session) == 184);
-    assert!(offset_of!(ClockPage<Shown>, copies) == 192);
+    assert!(size_of::<ClockPage<PageTime>>() == PAGE_SIZE);
+    assert!(offset_of!(ClockPage<PageTime>, magic) == 128);
+    assert!(offset_of!(ClockPage<PageTime>, sequence) == 144);
+    assert!(offset_of!(ClockPage<PageTime>, host) == HOST_OFFSET);
+    assert!(offset_of!(ClockPage<PageTime>, session) == 184);
+    assert!(offset_of!(ClockPage<PageTime>, copies) == 192);
     assert!(size_of::<MapCopy>() == 128);
-    assert!(size_of::<Past<Shown>>() == 1024);
+    assert!(size_of::<Past<PageTime>>() == 1024);
 };

@@ -23,7 +23,7 @@ pub struct Past<S: Scale> {
     count: AtomicU32,
     /// Number of times that the dilation was set, including the first time.
     dilations: AtomicU32,
-    lines: [Line; LINES],
+    lines: [PastLine; LINES],
     /// Dilation: wall seconds per virtual second, as the bits of an `f64`. The lines include the
     /// error of a host's oscillator; this value, the session's, does not.
     dilation: AtomicU64,
@@ -33,7 +33,7 @@ pub struct Past<S: Scale> {
 /// Linear map from wall time to page time, valid between two changes of the clock.
 #[derive(Default)]
 #[repr(C)]
-struct Line {
+struct PastLine {
     /// The machine's CLOCK_MONOTONIC at the start of the line, in nanoseconds.
     wall0_ns: AtomicI64,
     /// Time on the page at the start of the line, in nanoseconds.
@@ -48,7 +48,7 @@ impl<S: Scale> Default for Past<S> {
         Self {
             count: AtomicU32::new(0),
             dilations: AtomicU32::new(0),
-            lines: core::array::from_fn(|_| Line::default()),
+            lines: core::array::from_fn(|_| PastLine::default()),
             dilation: AtomicU64::new(0),
             scale: PhantomData,
         }
@@ -135,9 +135,9 @@ const MOST_TRIES: u32 = 16;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Shown;
+    use crate::PageTime;
 
-    fn past(lines: &[(i64, i64, Rate)]) -> Past<Shown> {
+    fn past(lines: &[(i64, i64, Rate)]) -> Past<PageTime> {
         let past = Past::default();
         for &(wall, shows, rate) in lines {
             past.record(Instant::from_ns(wall), Instant::from_ns(shows), rate);

@@ -11,13 +11,13 @@ use timeloom_time::Scale;
 /// session's virtual time instead. The compiler rejects code that mixes the two scales:
 ///
 /// ```compile_fail
-/// use timeloom_page::Shown;
+/// use timeloom_page::PageTime;
 /// use timeloom_time::{Instant, Virtual};
-/// let late = Instant::<Virtual>::ZERO - Instant::<Shown>::ZERO;
+/// let late = Instant::<Virtual>::ZERO - Instant::<PageTime>::ZERO;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shown {}
+pub enum PageTime {}
 
-impl Scale for Shown {
+impl Scale for PageTime {
     const NAME: &'static str = "shown";
 }

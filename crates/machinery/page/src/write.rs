@@ -217,14 +217,14 @@ mod tests {
     use core::sync::atomic::AtomicBool;
     use std::sync::atomic::AtomicU64;
 
-    use crate::Shown;
+    use crate::PageTime;
 
-    fn page() -> Box<ClockPage<Shown>> {
+    fn page() -> Box<ClockPage<PageTime>> {
         // SAFETY: every field is an atomic integer, for which zero is a value.
-        unsafe { Box::<ClockPage<Shown>>::new_zeroed().assume_init() }
+        unsafe { Box::<ClockPage<PageTime>>::new_zeroed().assume_init() }
     }
 
-    fn running(counter0: u64, shown0_ns: i64, rate: Rate) -> PageMap<Shown> {
+    fn running(counter0: u64, shown0_ns: i64, rate: Rate) -> PageMap<PageTime> {
         PageMap {
             map: ClockMap::new(
                 Instant::from_ticks(counter0),

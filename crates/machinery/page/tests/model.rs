@@ -39,7 +39,7 @@ use layout::{ClockPage, MapCopy};
 use loom::sync::Arc;
 use loom::thread;
 use past::Past;
-use scale::Shown;
+use scale::PageTime;
 use sync::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use timeloom_time::{ClockMap, Instant, Rate};
 use write::PageMap;
@@ -62,7 +62,7 @@ fn main() {
     }
 }
 
-fn new_page() -> ClockPage<Shown> {
+fn new_page() -> ClockPage<PageTime> {
     let copy = || MapCopy {
         counter0: AtomicU64::new(0),
         shown0_ns: Default::default(),
@@ -100,7 +100,7 @@ fn new_page() -> ClockPage<Shown> {
     }
 }
 
-fn line(counter0: u64, shown0_ns: i64, rate: Rate) -> PageMap<Shown> {
+fn line(counter0: u64, shown0_ns: i64, rate: Rate) -> PageMap<PageTime> {
     PageMap {
         map: ClockMap::new(
             Instant::from_ticks(counter0),
@@ -121,7 +121,7 @@ fn line(counter0: u64, shown0_ns: i64, rate: Rate) -> PageMap<Shown> {
 }
 
 /// Returns a page at rate 1, and a counter that advances by ten at each read.
-fn world() -> (Arc<ClockPage<Shown>>, impl Fn() -> u64 + Clone) {
+fn world() -> (Arc<ClockPage<PageTime>>, impl Fn() -> u64 + Clone) {
     let page = Arc::new(new_page());
     page.initialise(CounterKind::Tsc, &line(0, 0, Rate::ONE));
     let ticks = Arc::new(AtomicU64::new(10));
@@ -129,7 +129,7 @@ fn world() -> (Arc<ClockPage<Shown>>, impl Fn() -> u64 + Clone) {
 }
 
 /// Stops the clock, then resumes it at double speed.
-fn stop_and_go(page: &ClockPage<Shown>, counter: impl Fn() -> u64) {
+fn stop_and_go(page: &ClockPage<PageTime>, counter: impl Fn() -> u64) {
     let mut last = line(0, 0, Rate::ONE);
     for rate in [Rate::STOPPED, Rate::from_ratio(2, 1).expect("a rate")] {
         last = page.publish(&counter, |now| {
@@ -177,8 +177,8 @@ fn a_reader_never_mixes_lines() {
 
 /// Tests a reader that reads the oldest line while the writer wraps around the ring.
 fn a_past_line_is_never_a_mixture() {
-    let past = Arc::new(Past::<Shown>::default());
-    let record = |past: &Past<Shown>, number: i64| {
+    let past = Arc::new(Past::<PageTime>::default());
+    let record = |past: &Past<PageTime>, number: i64| {
         past.record(
             Instant::from_ns(1_000 * number),
             Instant::from_ns(7_000 * number),

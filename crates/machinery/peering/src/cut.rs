@@ -20,7 +20,7 @@ pub struct Cut {
 /// Reason why a network cannot be partitioned in this way.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CutError {
-    /// The number of owners differs from the number of nodes: number of nodes, number of owners.
+    /// The network has `.0` nodes, but owners were given for `.1` nodes.
     #[error("{1} owners were given for {0} nodes")]
     Owners(usize, usize),
     /// The cable between these two nodes is cut but has no delay. Packets on it would arrive before

@@ -59,7 +59,7 @@ impl Batch {
 
 /// Another engine stopped in the middle of a run, or the transport failed; the text states which.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("another engine of an exact run is gone: {0}")]
+#[error("another engine of an exact run has ended: {0}")]
 pub struct PeerLost(pub String);
 
 /// Agreement between engines on the next window, and exchange of their packets.

@@ -1,4 +1,4 @@
-//! Lock-free flag that states if a thread sleeps.
+//! Lock-free flag that states whether a thread sleeps.
 //!
 //! A thread that is about to sleep sets the flag ([`Flag::doze`]), checks for input once more, and
 //! only then sleeps. A thread that has written input checks the flag afterwards ([`Flag::take`]).

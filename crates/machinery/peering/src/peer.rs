@@ -330,7 +330,7 @@ impl Peer {
     /// Marks the generation of the other engine that began at `epoch` as dead, because its end was
     /// observed from outside. Later datagrams of that generation are ignored. A newer generation
     /// may have joined already.
-    pub fn bury(&mut self, epoch: u64) -> Option<PeerEvent> {
+    pub fn mark_dead(&mut self, epoch: u64) -> Option<PeerEvent> {
         if self.their_epoch > epoch {
             return None;
         }

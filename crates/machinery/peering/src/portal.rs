@@ -185,13 +185,13 @@ impl Portal {
 
     /// Marks the generation of engine `there` that began at `epoch` as dead without waiting for its
     /// silence, because a supervisor has seen it end. A new generation may join.
-    pub fn bury(&mut self, world: &mut World, there: Owner, epoch: u64) {
+    pub fn mark_dead(&mut self, world: &mut World, there: Owner, epoch: u64) {
         let index = self.by_owner.get(usize::from(there)).copied().flatten();
         let Some(adjacency) = index.map(|index| &mut self.adjacencies[index]) else {
             return;
         };
         if let Transport::Udp(udp) = &mut adjacency.transport
-            && let Some(event) = udp.peer.bury(epoch)
+            && let Some(event) = udp.peer.mark_dead(epoch)
         {
             adjacency.set_links(world, event);
         }

@@ -7,7 +7,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Awake, Engine, Pace, Paced, Wake};
 use timeloom_net::World;
-use timeloom_sys::schedule::{Exact, First};
+use timeloom_sys::schedule::{PriorityGuard, TimerSlackGuard};
 use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Instant, Virtual, Wall};
 
@@ -149,8 +149,8 @@ pub fn run<Q: EventQueue>(
     pause: Pause,
     mut stop: impl FnMut() -> bool,
 ) -> io::Result<()> {
-    let _first = pause.first.then(First::go).flatten();
-    let _exact = Exact::go();
+    let _first = pause.first.then(PriorityGuard::go).flatten();
+    let _exact = TimerSlackGuard::go();
     let _awake = pause.awake.then(Awake::keep).flatten();
     let mut sleeper = Sleeper::new(pause.spin);
     let mut looked = Instant::ZERO;

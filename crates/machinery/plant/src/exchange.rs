@@ -9,7 +9,7 @@ use timeloom_time::{Duration, Instant, Virtual};
 use crate::error::PlantError;
 use crate::message::{Advance, PlantInfo};
 use crate::process::{PlantProcess, Step};
-use crate::turns::Turns;
+use crate::ticket_lock::TicketLock;
 
 /// Recorded value of a signal.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,7 +31,7 @@ pub struct Sample<'a> {
 pub struct Exchange {
     bus: Bus,
     info: PlantInfo,
-    turns: Turns,
+    ticket_lock: TicketLock,
     guarded: Mutex<Guarded>,
     on_sample: Box<dyn Fn(Sample<'_>) + Send + Sync>,
 }
@@ -86,7 +86,7 @@ impl Exchange {
         Self {
             bus,
             info,
-            turns: Turns::default(),
+            ticket_lock: TicketLock::default(),
             guarded: Mutex::new(guarded),
             on_sample: Box::new(on_sample),
         }
@@ -138,7 +138,7 @@ impl Exchange {
         act: impl FnOnce(&mut Access<'_>) -> Result<T, PlantError>,
     ) -> Result<T, PlantError> {
         let began = time::Instant::now();
-        let _turn = self.turns.take();
+        let _turn = self.ticket_lock.take();
         let mut guarded = self.lock();
         let mut access = Access {
             // A free-running testbed is not paused, so a request with a later instant may have been
@@ -160,7 +160,7 @@ impl Exchange {
     /// # Errors
     /// Fails if the plant refuses the request or fails.
     pub fn finish(&self, end: Instant<Virtual>) -> Result<(), PlantError> {
-        let _turn = self.turns.take();
+        let _turn = self.ticket_lock.take();
         let mut guarded = self.lock();
         let instant = end.max(guarded.plant.at());
         Access {
@@ -188,7 +188,7 @@ impl Exchange {
     /// # Errors
     /// Fails if the plant does not end as the protocol requires. Its process has ended in any case.
     pub fn stop(&self) -> Result<(), PlantError> {
-        let _turn = self.turns.take();
+        let _turn = self.ticket_lock.take();
         self.lock().plant.stop()
     }
 

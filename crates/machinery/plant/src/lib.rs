@@ -27,7 +27,7 @@ mod log;
 mod message;
 pub mod modbus;
 mod process;
-mod turns;
+mod ticket_lock;
 
 pub use error::{Fault, Op, PlantError};
 pub use exchange::{Access, Exchange, ExchangeError, ExchangeStats, Sample};

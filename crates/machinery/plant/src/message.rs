@@ -31,7 +31,7 @@ pub struct PlantInit {
 pub struct PlantInfo {
     /// Name of the plant.
     pub name: String,
-    /// All signals of the plant. Each can be read, and states if it can be written.
+    /// All signals of the plant. Each can be read, and states whether it can be written.
     pub signals: Vec<Signal>,
 }
 
@@ -152,7 +152,7 @@ pub(crate) fn reply(line: &str, id: u64) -> Result<Value, BadReply> {
     };
     match reply.get("id").and_then(Value::as_u64) {
         Some(got) if got == id => {}
-        Some(got) => return nonsense(format!("the id is {got} where {id} was asked")),
+        Some(got) => return nonsense(format!("the id is {got} in place of {id}")),
         None => return nonsense("it has no integer `id`"),
     }
     match (reply.get_mut("ok").map(Value::take), reply.get("error")) {
@@ -264,7 +264,7 @@ pub(crate) fn values(from: &Value, count: usize) -> Result<Vec<f64>, BadReply> {
         return nonsense("it has no list `values`");
     };
     if list.len() != count {
-        return nonsense(format!("{} values where {count} were asked", list.len()));
+        return nonsense(format!("it has {} values in place of {count}", list.len()));
     }
     let mut values = Vec::with_capacity(count);
     for value in list {

@@ -33,11 +33,11 @@ pub type Capture = Box<dyn FnMut(PortId, Instant<Virtual>, Instant<Wall>, &[u8])
 
 /// Callback that receives the instant reached by a network that runs ahead of its clock
 /// ([`EngineGroup::ahead`]).
-pub type Arrive = Box<dyn FnOnce(Instant<Virtual>) + Send>;
+pub type ArrivalCallback = Box<dyn FnOnce(Instant<Virtual>) + Send>;
 
 /// Callback that receives an instant up to which all captured frames have been passed to
 /// [`Capture`], whenever that may have changed. Runs in the emulation's thread.
-pub type Passed = Box<dyn Fn(Instant<Virtual>) + Send>;
+pub type CaptureProgressCallback = Box<dyn Fn(Instant<Virtual>) + Send>;
 
 /// Function that reads the model at a sample instant. The model has been run exactly up to that
 /// instant. The last argument lists the exchange with other engines. It is called in the
@@ -45,7 +45,7 @@ pub type Passed = Box<dyn Fn(Instant<Virtual>) + Send>;
 pub type Sample = Box<dyn FnMut(Instant<Virtual>, &mut World, &[AdjacencyReport]) + Send>;
 
 /// Settings of an emulation.
-pub struct Options {
+pub struct EmulationOptions {
     /// Lateness limit, in virtual time, beyond which the results are not to be trusted.
     pub limit: Limit,
     /// Time before an event during which the thread polls the clock instead of sleeping. Polling
@@ -74,7 +74,7 @@ pub struct Options {
     /// Sink of the captured frames.
     pub capture: Option<Capture>,
     /// Receives the progress of the captures.
-    pub passed: Option<Passed>,
+    pub passed: Option<CaptureProgressCallback>,
     /// Sampling interval in virtual time, and the function that reads the model. The first sample
     /// is at zero. In a quiet network a sample is taken late, when the next event is handled; its
     /// content is the same.
@@ -102,7 +102,7 @@ pub struct Options {
     pub tcp_timers: Option<Duration>,
     /// Called with the instant of the model before frames that arrived then are passed to the
     /// portals, for kernels whose TCP follows the model's time.
-    pub arriving: Option<Arriving>,
+    pub arriving: Option<FrameArrivalCallback>,
     /// True if computing takes no time and the run must be reproducible: acknowledgements of
     /// retransmissions then wait for the machine's time to pass (`repair.rs`).
     pub reproduces: bool,
@@ -110,16 +110,16 @@ pub struct Options {
     pub name: String,
     /// Function that is called with the panic message if the thread ends because of a fault in the
     /// model.
-    pub died: Option<Died>,
+    pub died: Option<PanicCallback>,
 }
 
 /// Callback that receives the instant of arriving frames.
-pub type Arriving = Box<dyn Fn(Instant<Virtual>) + Send>;
+pub type FrameArrivalCallback = Box<dyn Fn(Instant<Virtual>) + Send>;
 
 /// Function that receives the reason why an engine's thread has panicked.
-pub type Died = Box<dyn FnOnce(&str) + Send>;
+pub type PanicCallback = Box<dyn FnOnce(&str) + Send>;
 
-impl Default for Options {
+impl Default for EmulationOptions {
     fn default() -> Self {
         Self {
             limit: Limit::default(),
@@ -168,7 +168,7 @@ pub struct Report {
     pub state_bytes: usize,
     /// Number of times that the thread has slept.
     pub sleeps: u64,
-    /// True if the thread ran above ordinary programs, as [`Options::first`] requests.
+    /// True if the thread ran above ordinary programs, as [`EmulationOptions::first`] requests.
     pub first: bool,
     /// True if the processors were kept from entering idle states.
     pub awake: bool,
@@ -215,7 +215,7 @@ impl Emulation {
         mut world: World,
         mut portals: Portals,
         timing: Timing,
-        options: Options,
+        options: EmulationOptions,
     ) -> Result<Self, PortalError> {
         let failed = |error| PortalError::kernel("start the emulation", error);
         let alarm = Alarm::new().map_err(failed)?;
@@ -342,10 +342,10 @@ impl Emulation {
     }
 
     /// Reports to the engine that the generation of engine `there` that began at `epoch` is dead
-    /// ([`PeeringPortal::bury`]).
-    pub fn bury(&self, there: Owner, epoch: u64) {
+    /// ([`PeeringPortal::mark_dead`]).
+    pub fn mark_dead(&self, there: Owner, epoch: u64) {
         self.command(Command::Do(Box::new(move |core| {
-            core.bury(there, epoch);
+            core.mark_dead(there, epoch);
         })));
     }
 
@@ -406,7 +406,7 @@ fn assemble(
     (absent, patience): (&[Owner], Duration),
     is_over: Option<&AtomicBool>,
 ) -> Result<(), PortalError> {
-    let failed = |error| PortalError::kernel("greet the other engines", error);
+    let failed = |error| PortalError::kernel("connect to the other engines", error);
     let until = wall_now() + patience;
     let is_awaited =
         |(there, is_present, _): (Owner, bool, PeerStats)| !is_present && !absent.contains(&there);
@@ -431,7 +431,7 @@ fn come_to(present: Instant<Virtual>, engine: &mut Engine<World>) {
 }
 
 /// Runs a worker and calls `died` if it panics.
-fn observed(worker: Worker, died: Option<Died>) -> Arc<Mutex<Core>> {
+fn observed(worker: Worker, died: Option<PanicCallback>) -> Arc<Mutex<Core>> {
     // The panic destroys the worker, so that no other code sees its inconsistent state.
     let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || worker.run()));
     ran.unwrap_or_else(|panic| {

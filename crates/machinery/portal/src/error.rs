@@ -24,11 +24,11 @@ pub enum PortalError {
         /// Missing permission or device, if the error identifies it.
         missing: Option<&'static str>,
     },
-    /// Two portals were joined to one host of the model: the name of the host.
+    /// Two portals were joined to this host of the model.
     #[error("two portals are at host `{0}`")]
     PortUsedTwice(String),
-    /// A portal was joined to a node that is not a host: the name of the node.
-    #[error("`{0}` is no host, so no portal can be there")]
+    /// A portal was joined to this node, which is not a host.
+    #[error("`{0}` is not a host, so it cannot have a portal")]
     NotAHost(String),
 }
 

@@ -41,8 +41,8 @@ mod tunnel;
 mod vnet;
 
 pub use emulation::{
-    Arrive, Arriving, Capture, Died, Emulation, EngineGroup, Member, Options, Passed, Report,
-    Sample,
+    ArrivalCallback, Capture, CaptureProgressCallback, Emulation, EmulationOptions, EngineGroup,
+    FrameArrivalCallback, Member, PanicCallback, Report, Sample,
 };
 pub use error::PortalError;
 pub use filter::{Filter, Rule};
@@ -53,7 +53,7 @@ pub use portals::{PortReport, Portals};
 pub use segment::segments;
 pub use tap::Tap;
 pub use timeloom_engine::Awake;
-pub use timing::{Commanded, Follow, Timing};
+pub use timing::{FollowedClock, ManualClock, Timing};
 #[doc(hidden)]
 pub use tunnel::fuzzing;
 pub use tunnel::{TunnelEnd, TunnelKey, TunnelReport, Tunnels};

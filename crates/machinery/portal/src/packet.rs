@@ -17,7 +17,7 @@ use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_s
 use timeloom_fabric::Namespace;
 use timeloom_net::{Frame, Offload};
 use timeloom_sys::interface::index_of;
-use timeloom_sys::packet::{self, Group, Hears};
+use timeloom_sys::packet::{self, FrameSelection, Group};
 
 use crate::{Port, PortalError, Received, TxStatus, segments, vnet};
 
@@ -113,7 +113,7 @@ fn open(interface: &str, options: PacketOptions) -> io::Result<OwnedFd> {
     set_socket_recv_buffer_size_force(&socket, bytes)
         .or_else(|_| set_socket_recv_buffer_size(&socket, bytes))?;
     packet::join(&socket, index, Group::Everyone)?;
-    packet::bind(&socket, index, Hears::All)?;
+    packet::bind(&socket, index, FrameSelection::All)?;
     Ok(socket)
 }
 

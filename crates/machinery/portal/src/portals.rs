@@ -34,10 +34,10 @@ pub struct PortReport {
     /// Number of frames that the kernel dropped because the emulation's thread was too slow.
     pub dropped_before: u64,
     /// Number of frames that arrived before this engine started and were discarded
-    /// ([`Options::late`](crate::Options::late)).
+    /// ([`EmulationOptions::late`](crate::EmulationOptions::late)).
     pub missed: u64,
     /// Activity of the TCP timers, if the simulated network keeps them
-    /// ([`Options::tcp_timers`](crate::Options::tcp_timers)).
+    /// ([`EmulationOptions::tcp_timers`](crate::EmulationOptions::tcp_timers)).
     pub tcp_timers: Option<TcpTimerStats>,
     /// Number of times that the kernel behind the portal did not decide in time which segments were
     /// lost ([`Portals::wait_for`]).

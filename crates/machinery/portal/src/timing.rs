@@ -8,14 +8,14 @@ use timeloom_time::{ClockMap, Instant, Rate, Virtual, Wall};
 /// Time source of an emulation.
 pub enum Timing {
     /// External clock, whose map makes it real, dilated or paused.
-    Follow(Box<dyn Follow>),
+    Follow(Box<dyn FollowedClock>),
     /// Steps that another thread grants ([`crate::Emulation::grant`]), beginning at virtual time
     /// zero.
     Steps,
 }
 
 /// Clock that an emulation can follow.
-pub trait Follow: Send {
+pub trait FollowedClock: Send {
     /// Returns the map from wall time to virtual time that is in force now. Code that changes the
     /// map must call [`crate::Emulation::wake`] afterwards.
     fn map(&self) -> ClockMap<Wall, Virtual>;
@@ -26,21 +26,21 @@ pub trait Follow: Send {
         (self.map(), Instant::FAR_FUTURE)
     }
 
-    /// Reports that the emulation is about to sleep until virtual time `next` (`None`: until input
+    /// Reports that the engine is about to sleep until virtual time `next` (`None`: until input
     /// arrives). Clocks that skip idle time use this.
     fn asleep(&self, next: Option<Instant<Virtual>>) {
         let _ = next;
     }
 
-    /// Reports that one of them is running again.
+    /// Reports that the engine, or one engine of its group, is running again.
     fn awake(&self) {}
 }
 
 /// Clock that its owner controls directly, for emulations without a testbed.
 #[derive(Debug)]
-pub struct Commanded(Mutex<ClockMap<Wall, Virtual>>);
+pub struct ManualClock(Mutex<ClockMap<Wall, Virtual>>);
 
-impl Commanded {
+impl ManualClock {
     /// Creates a clock that shows zero now and runs at `rate`: one for real time, 1/f for a
     /// dilation by f, and zero for a stopped clock.
     pub fn new(rate: Rate) -> Self {
@@ -65,7 +65,7 @@ impl Commanded {
     }
 }
 
-impl Follow for std::sync::Arc<Commanded> {
+impl FollowedClock for std::sync::Arc<ManualClock> {
     fn map(&self) -> ClockMap<Wall, Virtual> {
         *self.lock()
     }

@@ -11,7 +11,7 @@ use std::time::Duration as StdDuration;
 use timeloom_fabric::{Fabric, NetworkSpec, StationSpec};
 use timeloom_net::server::{Server, ServerOptions, Service, ServiceStats};
 use timeloom_net::{LinkConfig, NetworkBuilder, Node};
-use timeloom_portal::{Address, Commanded, Emulation, Options, Portals, Tap, Timing};
+use timeloom_portal::{Address, Emulation, EmulationOptions, ManualClock, Portals, Tap, Timing};
 use timeloom_time::{Duration, Rate};
 
 /// Objects of a test. The field order makes the emulation end before the namespace.
@@ -58,8 +58,8 @@ fn bed() -> Bed {
         .join(a, "a", Box::new(tap), Default::default())
         .unwrap();
     let address = world.address(world.port_of(server).unwrap());
-    let timing = Timing::Follow(Box::new(Arc::new(Commanded::new(Rate::ONE))));
-    let emulation = Emulation::start(world, portals, timing, Options::default()).unwrap();
+    let timing = Timing::Follow(Box::new(Arc::new(ManualClock::new(Rate::ONE))));
+    let emulation = Emulation::start(world, portals, timing, EmulationOptions::default()).unwrap();
     Bed {
         emulation,
         fabric,

@@ -8,7 +8,7 @@ use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Instant, Wall};
 use timeloom_wire::tlv::{EntryForm, Suite};
 
-use crate::keys::{FileLedger, KeyDirectory, KeyLock, Loaded, suite_name};
+use crate::keys::{FileLedger, KeyDirectory, KeyLock, LoadedKeys, suite_name};
 use crate::{Names, PtpError, Role};
 
 /// Channel by which signatures are sent.
@@ -24,7 +24,7 @@ pub enum Channel {
 #[derive(Debug)]
 pub struct Auth {
     directory: KeyDirectory,
-    loaded: Loaded,
+    loaded: LoadedKeys,
     once: Option<Once>,
     channel: Channel,
     policy: Policy,
@@ -46,7 +46,7 @@ struct Once {
 
 impl Once {
     /// Opens the ledger that records which Syncs the key of `loaded` has signed.
-    fn open(path: &Path, lock: KeyLock, loaded: &Loaded) -> Result<Self, PtpError> {
+    fn open(path: &Path, lock: KeyLock, loaded: &LoadedKeys) -> Result<Self, PtpError> {
         let ledger = FileLedger::open(path, loaded.epoch, &lock)?;
         loaded.secret.keep(Box::new(ledger.clone()));
         Ok(Self {
@@ -57,7 +57,7 @@ impl Once {
     }
 
     /// Opens the ledger of the epoch of `loaded`, after a change of epoch.
-    fn turn_to(&mut self, loaded: &Loaded) -> Result<(), PtpError> {
+    fn turn_to(&mut self, loaded: &LoadedKeys) -> Result<(), PtpError> {
         self.ledger = FileLedger::open(&self.path, loaded.epoch, &self.lock)?;
         loaded.secret.keep(Box::new(self.ledger.clone()));
         Ok(())
@@ -114,11 +114,11 @@ impl Auth {
         Ok(auth)
     }
 
-    fn check_suite(&self, loaded: &Loaded) -> Result<(), PtpError> {
+    fn check_suite(&self, loaded: &LoadedKeys) -> Result<(), PtpError> {
         match self.channel {
             Channel::Inline(suite) if suite != loaded.secret.suite() => {
                 Err(PtpError::usage(format!(
-                    "the keys are {} and --auth asks for {}",
+                    "the keys are {} and --auth requires {}",
                     suite_name(loaded.secret.suite()),
                     suite_name(suite)
                 )))
@@ -139,7 +139,7 @@ impl Auth {
         self.loaded.names.clone()
     }
 
-    pub(crate) const fn loaded(&self) -> &Loaded {
+    pub(crate) const fn loaded(&self) -> &LoadedKeys {
         &self.loaded
     }
 
@@ -183,7 +183,7 @@ impl Auth {
         let result = self.directory.load().and_then(|mut loaded| {
             if loaded.clock != self.loaded.clock {
                 return Err(PtpError::usage(format!(
-                    "node.key is now {}'s; start again to be another clock",
+                    "node.key now belongs to {}; restart this program to run as that clock",
                     loaded.clock
                 )));
             }

@@ -74,10 +74,10 @@ pub(crate) struct Driver {
 
 /// Interval between attempts to use an interface that went down.
 const DOWN_RETRY: Duration = Duration::from_ms(200);
-/// Largest age of a valid timestamp; no timestamp that the kernel delivers is older. The next
-/// constant is the largest distance into the future, which allows for the noise between two
-/// processors.
+/// Largest age of a valid timestamp; no timestamp that the kernel delivers is older.
 const STAMP_AGE: Duration = Duration::from_s(2);
+/// Largest distance of a valid timestamp into the future, which allows for the noise between two
+/// processors.
 const STAMP_AHEAD: Duration = Duration::from_ms(1);
 
 impl Driver {

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use timeloom_timeline_protocol::FedSync;
 use timeloom_wire::TimeInterval;
 
-use crate::{Line, Options, Policy, PtpError, Stamping, SyncLine};
+use crate::{EvidenceLine, Policy, ProgramOptions, PtpError, Stamping, SyncLine};
 
 /// Sender of Sync reports to one socket.
 #[derive(Debug)]
@@ -31,10 +31,11 @@ impl Feed {
     /// # Errors
     /// Fails with hardware timestamps, because a timeline does not know the card's clock. Also
     /// fails if no socket can be opened.
-    pub fn open(to: &Path, options: &Options, policy: Policy) -> Result<Self, PtpError> {
+    pub fn open(to: &Path, options: &ProgramOptions, policy: Policy) -> Result<Self, PtpError> {
         if options.stamping == Stamping::Hardware {
             return Err(PtpError::usage(
-                "a timeline is fed by --stamps software: it cannot place the stamps of a card's clock",
+                "a timeline needs --stamps software, since it cannot convert stamps of a card's \
+                 own clock",
             ));
         }
         let socket = UnixDatagram::unbound().map_err(PtpError::doing("open a socket"))?;
@@ -54,8 +55,8 @@ impl Feed {
     }
 
     /// Sends `line` if it reports a Sync. The call does not block.
-    pub fn tell(&self, line: &Line) {
-        if let Line::Sync(sync) = line {
+    pub fn tell(&self, line: &EvidenceLine) {
+        if let EvidenceLine::Sync(sync) = line {
             // There is no receiver, or it is slow. The loss is harmless, because the next datagram
             // has the same kind of information.
             let _ = self.socket.send_to(&self.datagram(sync), &self.to);
@@ -80,7 +81,7 @@ mod tests {
     use super::*;
     use crate::Role;
 
-    fn line() -> Line {
+    fn line() -> EvidenceLine {
         crate::evidence::tests::line_of_a_sync()
     }
 
@@ -88,7 +89,7 @@ mod tests {
     fn a_sync_is_one_datagram_and_a_missing_listener_is_no_fault() {
         let path = std::env::temp_dir().join(format!("timeloom-feed-{}", std::process::id()));
         let _ = std::fs::remove_file(&path);
-        let options = Options::new(Role::Slave, vec!["eth0".into()]);
+        let options = ProgramOptions::new(Role::Slave, vec!["eth0".into()]);
         let budget = TimeInterval::from_ns(4_000);
         let feed = Feed::open(&path, &options, Policy::Mixed { budget }).unwrap();
         feed.tell(&line());
@@ -105,7 +106,7 @@ mod tests {
 
     #[test]
     fn a_card_s_stamps_feed_no_timeline() {
-        let mut options = Options::new(Role::Slave, vec!["eth0".into()]);
+        let mut options = ProgramOptions::new(Role::Slave, vec!["eth0".into()]);
         options.stamping = Stamping::Hardware;
         assert!(Feed::open(Path::new("x"), &options, Policy::Strict).is_err());
     }

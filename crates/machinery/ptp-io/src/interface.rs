@@ -26,7 +26,7 @@ impl Interface {
     /// Fails with [`PtpError::Usage`] if there is no such interface, or if it is not Ethernet.
     pub fn find(name: &str) -> Result<Self, PtpError> {
         let asked = interface::Interface::named(name).map_err(|error| match error.kind() {
-            InvalidInput => PtpError::usage(format!("`{name}` is no interface name")),
+            InvalidInput => PtpError::usage(format!("`{name}` is not a name of an interface")),
             _ => PtpError::doing("open a socket")(error),
         })?;
         let unknown = |_| {

@@ -15,7 +15,7 @@ use crate::socket::{PortSocket, hardware};
 use crate::{Auth, Interface, Observer, PtpError, SecondNetwork, Stamping, Steering, Wake};
 
 /// Settings of a program.
-pub struct Options {
+pub struct ProgramOptions {
     /// Role of the program in the network.
     pub role: Role,
     /// Names of the interfaces, of which the first is port 1. Only a transparent clock has several.
@@ -52,7 +52,7 @@ pub struct Options {
     pub duration: Option<Duration>,
 }
 
-impl Options {
+impl ProgramOptions {
     /// Returns the default options of a clock with software timestamps.
     pub fn new(role: Role, interfaces: Vec<String>) -> Self {
         Self {
@@ -87,7 +87,7 @@ impl Options {
         };
         if !fits {
             return Err(PtpError::usage(format!(
-                "a {} has {}, not {count}: give each with -i",
+                "a {} has {}, not {count}: name each with -i",
                 self.role.name(),
                 if self.role == Role::Transparent {
                     "two interfaces or more"
@@ -131,7 +131,7 @@ impl Program {
     /// # Errors
     /// Fails if arguments are invalid, an interface is missing, or the process lacks a permission.
     pub fn open(
-        options: Options,
+        options: ProgramOptions,
         wake: Wake,
         observer: Box<dyn Observer>,
     ) -> Result<Self, PtpError> {
@@ -251,7 +251,7 @@ impl Program {
 }
 
 /// Returns the state machine for the options. Its clock starts at zero.
-fn machine(options: &Options, clock: ClockIdentity, ports: usize) -> Machine {
+fn machine(options: &ProgramOptions, clock: ClockIdentity, ports: usize) -> Machine {
     let start = Instant::ZERO;
     if options.role == Role::Transparent {
         let mut config = TransparentConfig::new(clock, ports as u16, options.profile);

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 
 use rustix::process::setpriority_process;
-use timeloom_ptp::security::{SignJob, Signed, Verdict, VerifyJob};
+use timeloom_ptp::security::{SignJob, SigningResult, Verdict, VerifyJob};
 
 use crate::{PtpError, Wake};
 
@@ -21,7 +21,7 @@ pub(crate) enum Job {
 #[derive(Debug)]
 pub(crate) enum Done {
     Verified(Verdict),
-    Signed(Signed),
+    Signed(SigningResult),
 }
 
 #[derive(Debug)]

@@ -38,7 +38,7 @@ pub enum NoCoreCycles {
     /// There is no unit that counts core cycles; usually the machine is a virtual one.
     #[error("core cycles are not available: this machine shows no performance-monitoring unit")]
     NoUnit,
-    /// The kernel does not permit it because of `/proc/sys/kernel/perf_event_paranoid`.
+    /// The kernel does not permit the counting because of `/proc/sys/kernel/perf_event_paranoid`.
     #[error(
         "core cycles are not available: not permitted (see /proc/sys/kernel/perf_event_paranoid)"
     )]

@@ -42,7 +42,7 @@ impl fmt::Display for PageCounter {
         f.write_str(match self {
             Self::Tsc => "the processor's counter",
             Self::Monotonic => "CLOCK_MONOTONIC",
-            Self::HostRaw => "the host's crystal (CLOCK_MONOTONIC_RAW)",
+            Self::HostRaw => "the host's oscillator (CLOCK_MONOTONIC_RAW)",
         })
     }
 }

@@ -14,7 +14,7 @@ use core::sync::atomic::fence;
 
 #[cfg(not(miri))]
 use timeloom_page::{ABI_VERSION, MAGIC, RELEASED};
-use timeloom_page::{ClockPage, PAGE_ADDRESS, Shown};
+use timeloom_page::{ClockPage, PAGE_ADDRESS, PageTime};
 
 use crate::memory::machine;
 use crate::refusal::Refusal;
@@ -66,7 +66,7 @@ impl fmt::Display for Domain {
 
 /// Clock page of the host on which this program is a guest.
 #[derive(Clone, Copy)]
-pub(crate) struct HostPage(&'static ClockPage<Shown>);
+pub(crate) struct HostPage(&'static ClockPage<PageTime>);
 
 impl fmt::Debug for HostPage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -90,21 +90,21 @@ impl HostPage {
             let bytes = start[at..at + 4].try_into().expect("four of them");
             u32::from_ne_bytes(bytes)
         };
-        if word(offset_of!(ClockPage<Shown>, magic)) != MAGIC {
+        if word(offset_of!(ClockPage<PageTime>, magic)) != MAGIC {
             return Ok(None);
         }
-        let version = word(offset_of!(ClockPage<Shown>, version));
+        let version = word(offset_of!(ClockPage<PageTime>, version));
         if version != ABI_VERSION {
             return Err(Refusal::Session(version));
         }
         // A program that was released from its session uses the machine's clocks again.
-        if word(offset_of!(ClockPage<Shown>, counter)) == RELEASED {
+        if word(offset_of!(ClockPage<PageTime>, counter)) == RELEASED {
             return Ok(None);
         }
         // SAFETY: a clock page of this version is mapped there, for as long as the process has this
         // address space. On release another page replaces it in one step. Every field is an atomic.
         Ok(Some(Self(unsafe {
-            &*(PAGE_ADDRESS as *const ClockPage<Shown>)
+            &*(PAGE_ADDRESS as *const ClockPage<PageTime>)
         })))
     }
 

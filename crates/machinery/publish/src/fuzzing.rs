@@ -5,7 +5,7 @@
 use core::mem::{MaybeUninit, offset_of};
 use core::sync::atomic::Ordering::Relaxed;
 
-use timeloom_page::{ClockPage, MapCopy, PAGE_SIZE, Shown};
+use timeloom_page::{ClockPage, MapCopy, PAGE_SIZE, PageTime};
 
 use crate::{RegionDirectory, TimelinePage, WORDS};
 
@@ -18,7 +18,7 @@ use crate::{RegionDirectory, TimelinePage, WORDS};
 pub fn clock_page(input: &[u8]) {
     let (ticks, page) = input.split_at(input.len().min(8));
     let ticks = words_of(ticks).next().unwrap_or_default();
-    let page = page_of::<ClockPage<Shown>>(page);
+    let page = page_of::<ClockPage<PageTime>>(page);
     // If the sequence is odd, a reader waits up to a second for the writer.
     page.sequence.fetch_and(!1, Relaxed);
     let offset = |copy: &MapCopy| copy.realtime_offset_ns.load(Relaxed);
@@ -85,6 +85,6 @@ fn page_of<T: Page>(bytes: &[u8]) -> Box<T> {
 /// Page that consists of atomics, for which every content is valid.
 trait Page {}
 
-impl Page for ClockPage<Shown> {}
+impl Page for ClockPage<PageTime> {}
 impl Page for RegionDirectory {}
 impl Page for TimelinePage {}

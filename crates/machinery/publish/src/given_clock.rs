@@ -15,7 +15,7 @@ use core::sync::atomic::fence;
 use std::fs::File;
 use std::os::fd::AsFd;
 
-use timeloom_page::{ABI_VERSION, ClockPage, MAGIC, PAGE_ADDRESS, Shown};
+use timeloom_page::{ABI_VERSION, ClockPage, MAGIC, PAGE_ADDRESS, PageTime};
 
 use crate::PAGE_SIZE;
 use crate::domain::HostPage;
@@ -39,7 +39,7 @@ pub fn clock_page_here() -> std::io::Result<Option<File>> {
 
 /// Clock page that was passed to a guest. The guest does not trust its host, so it reads only one
 /// word of the page.
-pub struct GivenClock(Mapping<ClockPage<Shown>>);
+pub struct GivenClock(Mapping<ClockPage<PageTime>>);
 
 impl fmt::Debug for GivenClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -61,7 +61,7 @@ impl GivenClock {
         if !is_fixed(&fd).map_err(refused)? {
             return Err(Refusal::Unsealed);
         }
-        let memory = Mapping::<ClockPage<Shown>>::new(&fd, false).map_err(refused)?;
+        let memory = Mapping::<ClockPage<PageTime>>::new(&fd, false).map_err(refused)?;
         let page = memory.get();
         let magic = page.magic.load(Acquire);
         if magic != MAGIC {

@@ -1,5 +1,5 @@
-//! Timelines in shared memory: a keeper publishes time with error bounds, and every program of the
-//! machine can read it.
+//! Timelines in shared memory: an estimator publishes time with error bounds, and every program of
+//! the machine can read it.
 //!
 //! There is one 4 KiB page per timeline ([`TimelinePage`]). Bytes 0–111 are exactly the kernel's
 //! `vmclock_abi` *with its error fields filled*, which no other producer is known to do. From byte
@@ -74,9 +74,9 @@ pub use region::{
     MOST_TIMELINES, REGION_MAGIC, REGION_VERSION, Region, RegionDirectory, RegionEntry,
     RegionReader, RegionWriter, RelationWriter, Slot, SlotWriter,
 };
-pub use relation::{Bounds, Relation, Translated};
-pub use shared_counter::{NotShared, SharedCounter};
-pub use system_clock::{SystemClock, Unusable};
+pub use relation::{Bounds, Relation, Translation};
+pub use shared_counter::{SharedCounter, SharedCounterError};
+pub use system_clock::{SystemClock, SystemClockError};
 #[cfg(target_arch = "x86_64")]
 pub use tsc::{Tsc, TscError};
 pub use writer::{PageWriter, TimeType, WriterError};

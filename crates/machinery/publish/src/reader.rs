@@ -16,7 +16,7 @@ use crate::encode::PageSegment;
 use crate::layout::{MAGIC, PAGE_SIZE, TimelinePage, VERSION, WORDS};
 use crate::memory::{Mapping, copy_of, is_fixed, length_of};
 use crate::refusal::Refusal;
-pub(crate) use line::Line;
+pub(crate) use line::ReadingInputs;
 use line::{VOID, displaced, doubtful, is_displaced};
 
 /// Page of a timeline, open for reading. The reader is `Send + Sync` and takes no lock, so one can
@@ -259,7 +259,7 @@ impl PageReader {
         let sequence = page.latch.sequence();
         if self.verified.load(Relaxed) == u64::from(sequence) + 1 {
             // The counter is read last, so that the loaded words are used immediately.
-            let take = |words: &_| (Line::load(words), counter());
+            let take = |words: &_| (ReadingInputs::load(words), counter());
             let taken = page.latch.read_at(sequence, take);
             let taken = taken.filter(|(line, _)| !is_displaced(marker(), line.marker));
             if let Some(reading) = taken.and_then(|(line, now)| line.good(page, now)) {
@@ -295,7 +295,7 @@ impl PageReader {
         if is_displaced(marker(), segment.marker) {
             return Ok(displaced(&segment));
         }
-        let good = Line::of(&words).good(page, now);
+        let good = ReadingInputs::of(&words).good(page, now);
         Ok(good.unwrap_or_else(|| doubtful(page, &segment, now)))
     }
 
@@ -326,7 +326,7 @@ impl PageReader {
             if is_displaced(host, segment.marker) {
                 return Ok(displaced(&segment));
             }
-            let good = Line::of(&words).good(&page, now);
+            let good = ReadingInputs::of(&words).good(&page, now);
             return Ok(good.unwrap_or_else(|| doubtful(&page, &segment, now)));
         }
     }
@@ -353,10 +353,10 @@ impl PageReader {
 
     /// Returns the line in force and its sequence; `None` if no reading has found its words valid
     /// yet.
-    pub(crate) fn line(&self) -> Option<(u32, Line)> {
+    pub(crate) fn line(&self) -> Option<(u32, ReadingInputs)> {
         let sequence = self.sequence();
         let known = self.verified.load(Relaxed) == u64::from(sequence) + 1;
-        let line = known.then(|| self.page().latch.read_at(sequence, Line::load));
+        let line = known.then(|| self.page().latch.read_at(sequence, ReadingInputs::load));
         line.flatten().map(|line| (sequence, line))
     }
 

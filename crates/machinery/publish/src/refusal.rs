@@ -14,16 +14,16 @@ pub enum Refusal {
         /// Actual size, in bytes.
         found: u64,
     },
-    /// The file is not a page of this kind: the value of `magic` that was found.
+    /// The file is not a page of this kind: its field `magic` has this value.
     #[error("not a timeline's page (magic {0:#010x})")]
     Magic(u32),
-    /// The layout has another version: the version that was found.
+    /// The page has this version of the layout, which this program cannot read.
     #[error("version {0} of the page is not known here")]
     Version(u32),
     /// The header or the copy in force is damaged.
     #[error("the page is damaged (its sum is wrong)")]
     Sum,
-    /// This build cannot read the page's counter: the number of the counter.
+    /// The page is based on the counter with this number, which this build cannot read.
     #[error("counter {0} cannot be read here")]
     Counter(u32),
     /// The page was written on another machine, or during an earlier boot of this machine.
@@ -40,8 +40,8 @@ pub enum Refusal {
     /// The page is based on the oscillator of a host of a session, and this program runs outside of
     /// sessions.
     #[error(
-        "the timeline is in virtual time, by the crystal of {page}, and this program lives outside \
-         of it; run the program in that session, on that host"
+        "the timeline is in virtual time, by the oscillator of {page}, and this program lives \
+         outside of it; run the program in that session, on that host"
     )]
     InSession {
         /// Domain of that oscillator.
@@ -50,8 +50,9 @@ pub enum Refusal {
     /// The page is based on the oscillator of a host, and this program runs on another host or in
     /// another session.
     #[error(
-        "the timeline is by the crystal of {page}, and this program lives on host {here} of its \
-         own session; run a daemon of the timeline on this host too, with that one as its peer"
+        "the timeline is by the oscillator of {page}, and this program lives on host {here} of \
+         its own session; run a daemon of the timeline on this host too, with that one as its \
+         peer"
     )]
     OnAnotherHost {
         /// Domain of that oscillator.
@@ -59,7 +60,8 @@ pub enum Refusal {
         /// Number of the host on which this program runs, in its own session.
         here: u32,
     },
-    /// The session of this program has a clock page of another version: that version.
+    /// The session of this program has a clock page of this version, which this program cannot
+    /// read.
     #[error(
         "this program lives in a session whose clock page has version {0}, which is not known \
          here; use the library that belongs to the session's timeloom"
@@ -69,16 +71,16 @@ pub enum Refusal {
     /// again.
     #[error("the page has another timeline or counter now")]
     Successor,
-    /// A value on the page is one that no honest writer produces: the name of the value.
-    #[error("the page's {0} makes no sense")]
+    /// The value with this name is one that no honest writer produces.
+    #[error("the page has an invalid {0}")]
     Absurd(&'static str),
     /// The memory can be truncated, which would kill a reader with SIGBUS.
     #[error(
-        "the memory can be cut, which would end its readers; it has to be sealed (F_SEAL_SHRINK) \
-         or a device's"
+        "the memory can be truncated, which would end its readers; seal it (F_SEAL_SHRINK), or \
+         use a device's"
     )]
     Unsealed,
-    /// The memory cannot be mapped: the error number.
+    /// The memory cannot be mapped; contains the error number.
     #[error("cannot map the page: {}", std::io::Error::from_raw_os_error(*.0))]
     Map(i32),
 }

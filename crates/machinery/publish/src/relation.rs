@@ -28,7 +28,7 @@ pub struct Relation {
 /// Value of the host's counter that corresponds to a value of the guest's counter, with its
 /// uncertainty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Translated {
+pub struct Translation {
     /// Latest possible value.
     pub latest: u64,
     /// Maximum number of ticks by which the value may be earlier than `latest`.
@@ -39,12 +39,12 @@ impl Relation {
     /// Converts the value `own` of the guest's counter to the host's counter. Defined for all
     /// values.
     #[inline(always)]
-    pub fn translate(&self, own: u64) -> Translated {
+    pub fn translate(&self, own: u64) -> Translation {
         let age = own.abs_diff(self.measured_at);
         let grown = ((u128::from(age) * u128::from(self.growth_0_64)) >> 64) as u64;
         let grown = grown.saturating_add(u64::from(self.growth_0_64 != 0));
         let width = self.high.wrapping_sub(self.low) as u64;
-        Translated {
+        Translation {
             latest: own.wrapping_add(self.high as u64).wrapping_add(grown),
             width: width.saturating_add(grown).saturating_add(grown),
         }

@@ -26,7 +26,7 @@ pub struct SharedCounter {
 
 /// Reason why virtual machines share no counter with this program.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotShared {
+pub enum SharedCounterError {
     /// Programs in this session read the machine's own counter.
     #[error(
         "this session leaves its programs the machine's own counter, by which a virtual machine's \
@@ -47,13 +47,14 @@ impl SharedCounter {
     /// comparing the counter with the kernel's clock.
     ///
     /// # Errors
-    /// Fails with [`NotShared`].
-    pub fn here() -> Result<Self, NotShared> {
-        let Some(host) = HostPage::here().map_err(NotShared::Domain)? else {
+    /// Fails with [`SharedCounterError`].
+    pub fn here() -> Result<Self, SharedCounterError> {
+        let Some(host) = HostPage::here().map_err(SharedCounterError::Domain)? else {
             return Self::of_processor();
         };
-        let emulated = host.emulated_tsc().ok_or(NotShared::Native)?;
-        let rate = Rate::from_ratio(ONE_8_56, emulated.per_ns_8_56).ok_or(NotShared::Native)?;
+        let emulated = host.emulated_tsc().ok_or(SharedCounterError::Native)?;
+        let rate =
+            Rate::from_ratio(ONE_8_56, emulated.per_ns_8_56).ok_or(SharedCounterError::Native)?;
         Ok(Self {
             scale: CoreScale::new(Instant::ZERO, Instant::ZERO, rate),
             emulated: Some(emulated),
@@ -61,16 +62,16 @@ impl SharedCounter {
     }
 
     #[cfg(target_arch = "x86_64")]
-    fn of_processor() -> Result<Self, NotShared> {
-        let refused = |error: crate::TscError| NotShared::Processor(error.to_string());
+    fn of_processor() -> Result<Self, SharedCounterError> {
+        let refused = |error: crate::TscError| SharedCounterError::Processor(error.to_string());
         let tsc = crate::Tsc::trusted().map_err(refused)?;
         tsc.calibrate().map(Self::from).map_err(refused)
     }
 
     #[cfg(not(target_arch = "x86_64"))]
-    fn of_processor() -> Result<Self, NotShared> {
+    fn of_processor() -> Result<Self, SharedCounterError> {
         let what = "guests share a counter with their host only on x86-64 so far";
-        Err(NotShared::Processor(what.to_owned()))
+        Err(SharedCounterError::Processor(what.to_owned()))
     }
 
     /// Returns a map from the counter to a core clock. Only its rate has a meaning.
@@ -174,7 +175,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::reader::Line;
+    use crate::reader::ReadingInputs;
     use timeloom_clock::quality::Status;
 
     proptest! {
@@ -213,8 +214,8 @@ mod tests {
             prop_assert_eq!(PageSegment::from_words(&said.to_words()), Ok(said));
             let raw_ns = began + later;
             let (exact, claimed) = (
-                Line::of(&page.to_words()).at(raw_ns),
-                Line::of(&said.to_words()).at(tsc.at(raw_ns)),
+                ReadingInputs::of(&page.to_words()).at(raw_ns),
+                ReadingInputs::of(&said.to_words()).at(tsc.at(raw_ns)),
             );
             let ends = |it: crate::Reading| (
                 it.estimate_ns - it.below_ns as i64,

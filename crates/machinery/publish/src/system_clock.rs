@@ -22,7 +22,7 @@ pub struct SystemClock {
 
 /// Reason why the system clock is not usable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unusable {
+pub enum SystemClockError {
     /// No daemon disciplines the clock (STA_UNSYNC), or a leap second is in progress.
     #[error("no daemon vouches for the system clock")]
     Unsynchronised,
@@ -35,24 +35,24 @@ pub enum Unusable {
     NoError,
     /// Neither the kernel nor the caller knows TAI minus UTC.
     #[error(
-        "the kernel does not know how far TAI is from UTC; say so (`--tai-offset-s 37`, or \
+        "the kernel does not know how far TAI is from UTC; state it (`--tai-offset-s 37`, or \
          tai_offset_s in the configuration)"
     )]
     NoTaiOffset,
-    /// The system call failed: the error number.
+    /// The system call failed with this error number.
     #[error("adjtimex: {}", std::io::Error::from_raw_os_error(*.0))]
     Failed(i32),
 }
 
 impl SystemClock {
     /// Reads the clock and its bound at the same instant. The call takes about a microsecond, so it
-    /// is meant for a keeper's poll and not for every reading.
+    /// is meant for an estimator's poll and not for every reading.
     ///
     /// # Errors
-    /// Fails with [`Unusable::Failed`].
-    pub fn ask() -> Result<Self, Unusable> {
+    /// Fails with [`SystemClockError::Failed`].
+    pub fn ask() -> Result<Self, SystemClockError> {
         let state = civil_state()
-            .map_err(|error| Unusable::Failed(error.raw_os_error().unwrap_or_default()))?;
+            .map_err(|error| SystemClockError::Failed(error.raw_os_error().unwrap_or_default()))?;
         Ok(Self {
             realtime_ns: state.realtime_ns,
             max_error: state.max_error,
@@ -61,7 +61,7 @@ impl SystemClock {
         })
     }
 
-    /// Returns the state as an exchange for a keeper. `between` are readings of the core clock
+    /// Returns the state as an exchange for an estimator. `between` are readings of the core clock
     /// before and after the state was read. `from_utc` is the duration to add to UTC: TAI minus UTC
     /// for a timeline of the scale TAI.
     ///
@@ -72,12 +72,12 @@ impl SystemClock {
         era: Era,
         between: (Instant<Core>, Instant<Core>),
         from_utc: Duration,
-    ) -> Result<Exchange, Unusable> {
+    ) -> Result<Exchange, SystemClockError> {
         if !self.synchronised {
-            return Err(Unusable::Unsynchronised);
+            return Err(SystemClockError::Unsynchronised);
         }
         if self.max_error.as_ns() % WIDENED_PER_S.as_ns() == 0 {
-            return Err(Unusable::NoError);
+            return Err(SystemClockError::NoError);
         }
         let shows = Instant::from_ns(self.realtime_ns) + from_utc;
         // The kernel counts the bound in whole microseconds, and a clock of microsecond resolution
@@ -112,7 +112,7 @@ mod tests {
             synchronised: false,
             ..asked
         };
-        assert_eq!(exchange(lost), Err(Unusable::Unsynchronised));
+        assert_eq!(exchange(lost), Err(SystemClockError::Unsynchronised));
         let good = SystemClock {
             realtime_ns: 5,
             max_error: Duration::from_us(300),
@@ -124,7 +124,7 @@ mod tests {
                 max_error: Duration::from_us(us),
                 ..good
             };
-            assert_eq!(exchange(silent), Err(Unusable::NoError));
+            assert_eq!(exchange(silent), Err(SystemClockError::NoError));
         }
         let exchange = exchange(good).unwrap();
         assert_eq!(exchange.answered.as_ns(), 37_000_000_005);

@@ -15,8 +15,8 @@ pub struct Tsc {
 /// Reason why the time-stamp counter is not usable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TscError {
-    /// The kernel uses another clock source: its name. It is not enough that the counter is
-    /// *available*, because the kernel may have found it unstable.
+    /// The kernel uses another clock source, which has this name. It is not enough that the counter
+    /// is *available*, because the kernel may have found it unstable.
     #[error("the kernel's clock source is {0}, not the time-stamp counter")]
     NotTrusted(String),
     /// The counter could not be compared with the kernel's clock, because the machine was too busy

@@ -12,7 +12,7 @@ pub struct Check {
     /// True if the check holds. Without meaning if `applies` is false.
     pub passed: bool,
     /// Measured value.
-    pub measured: Measured,
+    pub measured: MeasuredValue,
     /// The check as written: `min(grid.v680) in 2280..2330 after 25s`.
     pub expression: String,
     /// Sentence that explains why the check passed, failed or does not apply.
@@ -25,7 +25,7 @@ pub struct Check {
 /// A measured value: a number if there is one, otherwise text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Measured {
+pub enum MeasuredValue {
     /// Number in the unit of the expression.
     Number(f64),
     /// Text for users, such as `2294 V at 43.1 s`.
@@ -34,9 +34,9 @@ pub enum Measured {
     Nothing,
 }
 
-impl From<f64> for Measured {
-    /// Converts a number. One that is not finite becomes [`Measured::Nothing`], because JSON cannot
-    /// hold it.
+impl From<f64> for MeasuredValue {
+    /// Converts a number. One that is not finite becomes [`MeasuredValue::Nothing`], because JSON
+    /// cannot hold it.
     fn from(value: f64) -> Self {
         if value.is_finite() {
             Self::Number(value)
@@ -46,13 +46,13 @@ impl From<f64> for Measured {
     }
 }
 
-impl From<&str> for Measured {
+impl From<&str> for MeasuredValue {
     fn from(text: &str) -> Self {
         Self::Text(text.to_owned())
     }
 }
 
-impl fmt::Display for Measured {
+impl fmt::Display for MeasuredValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Number(value) => write!(f, "{value}"),

@@ -34,7 +34,7 @@ pub struct RunDirectory {
 
 /// Result of consolidating a journal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Consolidated {
+pub struct Consolidation {
     /// Number of rows now in the Parquet files, all tables together.
     pub rows: u64,
     /// Number of invalid journal lines, such as the incomplete last line that a kill leaves.
@@ -97,7 +97,7 @@ impl RunDirectory {
 
     /// Completes a run that was killed: builds the Parquet files from the journal, and replaces
     /// `running` by `interrupted` in the manifest. Does nothing if the run is complete.
-    pub fn recover(path: impl Into<PathBuf>) -> Result<(Self, Consolidated), ResultsError> {
+    pub fn recover(path: impl Into<PathBuf>) -> Result<(Self, Consolidation), ResultsError> {
         let run = Self::open(path)?;
         let consolidated = run.recovered()?;
         Ok((run, consolidated))
@@ -107,9 +107,9 @@ impl RunDirectory {
     ///
     /// # Errors
     /// Fails if a process still writes the run, or the disk is full.
-    pub fn recovered(&self) -> Result<Consolidated, ResultsError> {
+    pub fn recovered(&self) -> Result<Consolidation, ResultsError> {
         if !self.tree.has("journal") {
-            return Ok(Consolidated::default());
+            return Ok(Consolidation::default());
         }
         let lock = lock_journal(&self.tree)?;
         // A run that was killed has not released its reserved space.
@@ -411,8 +411,8 @@ fn is_no_directory(error: &io::Error) -> bool {
 
 /// Builds the Parquet files from the journal, then removes the journal. If interrupted, may be
 /// repeated, because the journal is removed last.
-pub(crate) fn consolidate(tree: &Tree) -> Result<Consolidated, ResultsError> {
-    let mut total = Consolidated::default();
+pub(crate) fn consolidate(tree: &Tree) -> Result<Consolidation, ResultsError> {
+    let mut total = Consolidation::default();
     let done = consolidate_table::<SignalRow>(tree, &mut total)
         .and_then(|()| consolidate_table::<EventRow>(tree, &mut total))
         .and_then(|()| consolidate_table::<ClockRow>(tree, &mut total))
@@ -428,7 +428,7 @@ pub(crate) fn consolidate(tree: &Tree) -> Result<Consolidated, ResultsError> {
     Ok(total)
 }
 
-fn consolidate_table<R: Row>(tree: &Tree, total: &mut Consolidated) -> Result<(), ResultsError> {
+fn consolidate_table<R: Row>(tree: &Tree, total: &mut Consolidation) -> Result<(), ResultsError> {
     let (from, to) = (journal_name(R::TABLE), table_name(R::TABLE));
     if !tree.has(&from) && tree.has(&to) {
         return Ok(()); // an earlier attempt has written the table
@@ -441,7 +441,7 @@ fn consolidate_table<R: Row>(tree: &Tree, total: &mut Consolidated) -> Result<()
     writer.close()
 }
 
-fn consolidate_labels(tree: &Tree, total: &mut Consolidated) -> Result<(), ResultsError> {
+fn consolidate_labels(tree: &Tree, total: &mut Consolidation) -> Result<(), ResultsError> {
     let (from, to) = (journal_name(LabelRow::TABLE), table_name(LabelRow::TABLE));
     if !tree.has(&from) && tree.has(&to) {
         return Ok(());

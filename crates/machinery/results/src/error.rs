@@ -23,7 +23,8 @@ pub enum ResultsError {
     NotARun(PathBuf),
     /// `create` was called with the directory of an earlier run.
     #[error(
-        "{0} holds a run already; choose another directory, or say `--replace` to lose that run"
+        "{0} holds a run already; choose another directory, or use `--replace`, which deletes \
+         that run"
     )]
     RunThere(PathBuf),
     /// `open` or `recover` was called with a directory that is not a run.
@@ -39,7 +40,7 @@ pub enum ResultsError {
         "{path} is {kind}, not a regular file; it is not opened (remove it, or choose another directory)"
     )]
     NotAFile {
-        /// The name in the directory.
+        /// Path of the entry in the run directory.
         path: PathBuf,
         /// Kind of the entry with its article, such as `a FIFO`.
         kind: &'static str,
@@ -99,7 +100,7 @@ pub enum ResultsError {
     /// The content of a file violates the format of run directories.
     #[error("{path}: {reason}")]
     Malformed {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// Description of the violation.
         reason: String,

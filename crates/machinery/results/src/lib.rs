@@ -68,18 +68,18 @@ mod tree;
 
 pub use capture::Capture;
 pub use caveat::{Caveat, Remedy};
-pub use checks::{Check, Measured};
+pub use checks::{Check, MeasuredValue};
 pub use civil::{ParseCivilError, format_rfc3339, parse_rfc3339};
 pub use columns::{Column, Values};
 pub use deviation::{Alignment, Deviation, deviation, deviation_aligned, share_within};
 pub use device_write::{DeviceWrite, NoDeviceWrite};
 pub use difference::{Comparison, Difference, compare_runs};
-pub use directory::{Consolidated, RunDirectory};
+pub use directory::{Consolidation, RunDirectory};
 pub use error::ResultsError;
 pub use folders::{TIMELINE_JOURNAL, TIMELINES_CONFIG};
 pub use incoming::{Incoming, OutgoingFile, is_result};
 pub use library::Library;
-pub use limited::{LeftOut, Limited};
+pub use limited::{DiscardedBytes, LimitedWriter};
 pub use log::LogWriter;
 pub use manifest::{
     CutLog, CutRows, Failure, GrantsMade, InputFile, Machine, Manifest, Outcome, ProgramHash,

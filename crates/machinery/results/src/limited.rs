@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Number of discarded bytes. Clones share the counter, so that it can be reported at the end.
 #[derive(Clone, Debug, Default)]
-pub struct LeftOut(Arc<AtomicU64>);
+pub struct DiscardedBytes(Arc<AtomicU64>);
 
-impl LeftOut {
+impl DiscardedBytes {
     /// Returns the number of bytes discarded so far.
     pub fn bytes(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
@@ -20,17 +20,17 @@ impl LeftOut {
 
 /// Writer that passes on bytes up to a limit.
 #[derive(Debug)]
-pub struct Limited<W> {
+pub struct LimitedWriter<W> {
     writer: W,
     limit: u64,
     left: u64,
     is_over: bool,
     /// True if the last byte that was passed on ended a line.
     at_line: bool,
-    left_out: LeftOut,
+    left_out: DiscardedBytes,
 }
 
-impl<W: Write> Limited<W> {
+impl<W: Write> LimitedWriter<W> {
     /// Creates a writer that passes on at most `limit` bytes, and then one line that reports the
     /// limit.
     pub fn new(writer: W, limit: u64) -> Self {
@@ -40,12 +40,12 @@ impl<W: Write> Limited<W> {
             left: limit,
             is_over: false,
             at_line: true,
-            left_out: LeftOut::default(),
+            left_out: DiscardedBytes::default(),
         }
     }
 
     /// Returns the counter of discarded bytes.
-    pub fn left_out(&self) -> LeftOut {
+    pub fn left_out(&self) -> DiscardedBytes {
         self.left_out.clone()
     }
 
@@ -57,7 +57,7 @@ impl<W: Write> Limited<W> {
     }
 }
 
-impl<W: Write> Write for Limited<W> {
+impl<W: Write> Write for LimitedWriter<W> {
     /// Accepts all bytes, even if it discards some of them, or fails without accepting any.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let whole = bytes.len() as u64;
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     fn written(limit: u64, pieces: &[&str]) -> (String, u64) {
-        let mut log = Limited::new(Vec::new(), limit);
+        let mut log = LimitedWriter::new(Vec::new(), limit);
         for piece in pieces {
             log.write_all(piece.as_bytes()).expect("a Vec takes all");
         }

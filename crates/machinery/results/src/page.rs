@@ -24,7 +24,7 @@ pub fn write_page(path: &Path, text: &str) -> Result<(), ResultsError> {
     }
     let failed = |error: Errno| ResultsError::io(path)(error.into());
     let Some(name) = path.file_name() else {
-        return Err(ResultsError::malformed(path, "it names no file"));
+        return Err(ResultsError::malformed(path, "it does not name a file"));
     };
     let parent = path.parent().filter(|it| !it.as_os_str().is_empty());
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;

@@ -7,7 +7,7 @@ use std::time;
 
 use rustix::fs::{FlockOperation, flock};
 
-use crate::directory::{Consolidated, consolidate};
+use crate::directory::{Consolidation, consolidate};
 use crate::journal::Journal;
 use crate::manifest::CutRows;
 use crate::shares::Shares;
@@ -115,7 +115,7 @@ impl Recorder {
 
     /// Converts the journal to the Parquet files and removes it. Later rows are rejected. On an
     /// error the journal remains, and [`crate::RunDirectory::recover`] can repeat the conversion.
-    pub fn finish(&self) -> Result<Consolidated, ResultsError> {
+    pub fn finish(&self) -> Result<Consolidation, ResultsError> {
         self.flush()?;
         for table in self.tables() {
             *table.lock().unwrap_or_else(PoisonError::into_inner) = None;

@@ -2,7 +2,7 @@
 //! and output.
 //!
 //! A freeze interrupts both calls in the kernel. `io_getevents` then returns EINTR, which
-//! `Turn::block` hides; `io_pgetevents` starts anew, with the whole timeout.
+//! `WaitSlice::block` hides; `io_pgetevents` starts anew, with the whole timeout.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -10,7 +10,7 @@ use crate::abi::{NS_PER_S, Timespec};
 use crate::clock::page;
 use crate::poll::SignalMask;
 use crate::sys::{nr, readable, syscall};
-use crate::wait::{Deadline, KICKED, Turn, until};
+use crate::wait::{CUT_SHORT, Deadline, WaitSlice, until};
 
 /// Handles `io_getevents(context, least, most, events, timeout)`.
 pub(crate) fn io_getevents(args: [usize; 6]) -> isize {
@@ -38,7 +38,7 @@ struct Wait {
 
 impl Wait {
     /// Waits until there are as many events as requested. The program's array already holds the
-    /// events of earlier turns.
+    /// events of earlier slices.
     fn complete(&self, mask: &SignalMask) -> isize {
         let [context, least, most, events, ..] = self.args;
         if (least as isize) < 0 || (most as isize) < (least as isize) {
@@ -46,7 +46,7 @@ impl Wait {
             return unsafe { syscall(nr::IO_GETEVENTS, [context, least, most, events, 0, 0]) };
         }
         let mut got = 0usize;
-        let result = until(self.deadline, TIME_IS_OVER, |turn| {
+        let result = until(self.deadline, TIME_IS_OVER, |slice| {
             let before = page().epoch.load(Acquire);
             let at = events.wrapping_add(got.wrapping_mul(EVENT_BYTES));
             let left = [
@@ -57,9 +57,9 @@ impl Wait {
                 0,
                 0,
             ];
-            let result = one_turn(turn, left, mask);
-            if result == KICKED {
-                return KICKED;
+            let result = one_turn(slice, left, mask);
+            if result == CUT_SHORT {
+                return CUT_SHORT;
             }
             // This distinguishes an interruption by the supervisor from one by a handler of the
             // program.
@@ -71,13 +71,13 @@ impl Wait {
                 };
             }
             got = got.saturating_add(result as usize);
-            let is_short = !is_whole(turn, mask);
+            let is_short = !is_whole(slice, mask);
             if got >= least || !(result == 0 || disturbed || is_short) {
                 // There are enough events; or there are some, and the time was over or a handler
                 // ran.
                 got as isize
-            } else if turn.wall.is_none() {
-                KICKED
+            } else if slice.wall.is_none() {
+                CUT_SHORT
             } else {
                 TIME_IS_OVER // this turn's, and perhaps the wait's
             }
@@ -90,19 +90,19 @@ impl Wait {
     }
 }
 
-/// Returns true if the turn lasts until the deadline at the clock's present rate.
-fn is_whole(turn: &Turn, mask: &SignalMask) -> bool {
+/// Returns true if the slice lasts until the deadline at the clock's present rate.
+fn is_whole(slice: &WaitSlice, mask: &SignalMask) -> bool {
     let is_steered = page().steered.load(Relaxed) != 0;
-    turn.wall.is_none() || !(is_steered || matches!(mask, SignalMask::During(_)))
+    slice.wall.is_none() || !(is_steered || matches!(mask, SignalMask::During(_)))
 }
 
-fn one_turn(turn: &Turn, mut args: [usize; 6], mask: &SignalMask) -> isize {
-    let mut wall = turn.wall;
+fn one_turn(slice: &WaitSlice, mut args: [usize; 6], mask: &SignalMask) -> isize {
+    let mut wall = slice.wall;
     let (number, masked) = match mask {
         SignalMask::Unchanged => (nr::IO_GETEVENTS, [0; 2]),
         SignalMask::During(_) => {
             // After a freeze, the kernel starts such a wait anew, so it must be short.
-            wall = wall.map(|_| Timespec::from_ns(turn.wall_ns.min(LONGEST_MASKED_NS)));
+            wall = wall.map(|_| Timespec::from_ns(slice.wall_ns.min(LONGEST_MASKED_NS)));
             (nr::IO_PGETEVENTS, [mask.address(), 8])
         }
     };
@@ -113,7 +113,7 @@ fn one_turn(turn: &Turn, mut args: [usize; 6], mask: &SignalMask) -> isize {
         args[5] = &raw const masked as usize;
     }
     // SAFETY: the kernel checks the program's pointers; the others are the image's.
-    unsafe { turn.block(number, args) }
+    unsafe { slice.block(number, args) }
 }
 
 /// Returns the deadline for a relative timeout at this address; a null pointer means none. The
@@ -145,8 +145,8 @@ fn load_mask(address: usize) -> Option<SignalMask> {
     SignalMask::load(mask, size).ok()
 }
 
-/// Result for a turn whose time is over before enough events arrived. No call returns this value.
-const TIME_IS_OVER: isize = KICKED - 1;
+/// Result for a slice whose time is over before enough events arrived. No call returns this value.
+const TIME_IS_OVER: isize = CUT_SHORT - 1;
 /// Size of a `struct io_event`.
 const EVENT_BYTES: usize = 32;
 const LONGEST_MASKED_NS: i64 = 20_000_000;

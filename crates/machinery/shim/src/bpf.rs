@@ -62,7 +62,7 @@ pub(crate) const fn if_equal(k: u32, then: u8, otherwise: u8) -> Instruction {
     }
 }
 
-/// Jumps like [`if_equal`], but compares if the accumulator is at least `k`.
+/// Jumps like [`if_equal`], but compares whether the accumulator is at least `k`.
 pub(crate) const fn if_at_least(k: u32, then: u8, otherwise: u8) -> Instruction {
     Instruction {
         code: 0x35,

@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use timeloom_page::{
-    ClockPage, CounterKind, MapCopy, PAGE_ADDRESS, RELEASED, Shown, ticks_ordered,
+    ClockPage, CounterKind, MapCopy, PAGE_ADDRESS, PageTime, RELEASED, ticks_ordered,
 };
 use timeloom_time::{Core, Instant};
 
@@ -14,15 +14,15 @@ use crate::sys::{errno, nr, syscall, syscall_as_program};
 
 /// Returns the clock page mapped in this process: that of its host.
 #[inline(always)]
-pub(crate) fn page() -> &'static ClockPage<Shown> {
+pub(crate) fn page() -> &'static ClockPage<PageTime> {
     // SAFETY: the launcher maps the page there, before the program's first
     // instruction, together with this image; every field is an atomic.
-    unsafe { &*(PAGE_ADDRESS as *const ClockPage<Shown>) }
+    unsafe { &*(PAGE_ADDRESS as *const ClockPage<PageTime>) }
 }
 
 /// Reads the time on the page, and `field` of the map from which that time was computed.
 #[inline(always)]
-pub(crate) fn read<T>(field: impl Fn(&MapCopy) -> T) -> (Instant<Shown>, T) {
+pub(crate) fn read<T>(field: impl Fn(&MapCopy) -> T) -> (Instant<PageTime>, T) {
     let page = page();
     let counter = page.counter.load(Relaxed);
     if counter == CounterKind::Tsc as u32 {
@@ -57,7 +57,7 @@ pub(crate) fn machine_realtime_ns() -> i64 {
 }
 
 /// Returns CLOCK_REALTIME, in nanoseconds, when the page shows `shown`. Uses the present offset.
-pub(crate) fn realtime_ns_at(shown: Instant<Shown>) -> i64 {
+pub(crate) fn realtime_ns_at(shown: Instant<PageTime>) -> i64 {
     let (_, offset) = read(|copy| offset_ns(0, copy));
     shown.as_ns().wrapping_add(offset.unwrap_or(0))
 }

@@ -1,16 +1,17 @@
 //! Seccomp filters that a program installs for itself.
 //!
 //! The image makes calls that such a filter does not expect: the return from a signal handler, a
-//! wait in several parts, a check if memory is readable. The image therefore installs the filter in
-//! a rewritten form (`rewrite.rs`), which lets calls of the image pass. Its verdicts on all other
-//! calls are unchanged.
+//! wait in several parts, a check whether memory is readable. The image therefore installs the
+//! filter in a rewritten form (`rewrite.rs`), which lets calls of the image pass. Its verdicts on
+//! all other calls are unchanged.
 //!
-//! Only the kernel decides if a filter is valid. To get its decision, the image asks it to install
-//! the filter with a listener. A process in a session already has a listener, so the kernel refuses
-//! a second one, but only after all other checks: privileges, flags, the memory, each instruction.
+//! Only the kernel decides whether a filter is valid. To get its decision, the image asks it to
+//! install the filter with a listener. A process in a session already has a listener, so the kernel
+//! refuses a second one, but only after all other checks: privileges, flags, the memory, each
+//! instruction.
 //!
-//! The image stores no state. To learn if a thread has a rewritten filter, it closes a descriptor
-//! that cannot exist ([`has_filter`]).
+//! The image stores no state. To learn whether a thread has a rewritten filter, it closes a
+//! descriptor that cannot exist ([`has_filter`]).
 
 mod rewrite;
 mod strict;

@@ -25,7 +25,7 @@ pub(crate) fn clock_nanosleep(args: [usize; 6]) -> isize {
         let call = |at: &Timespec| [clock, TIMER_ABSTIME, at as *const _ as usize, 0, 0, 0];
         (at, call)
     };
-    // A sleep that expires at once makes the kernel check if the clock exists and supports
+    // A sleep that expires at once makes the kernel check whether the clock exists and supports
     // sleeping.
     let (past, call) = sleep_until(0);
     // SAFETY: the kernel only reads `past`.
@@ -163,7 +163,7 @@ fn store(address: usize, real: Setting) -> isize {
     });
     for (index, one) in shown.into_iter().enumerate() {
         let at = address.wrapping_add(16 * index);
-        // `rt_sigpending` writes eight bytes, and thereby tests if the address is writable.
+        // `rt_sigpending` writes eight bytes, and thereby tests whether the address is writable.
         for word in [at, at.wrapping_add(8)] {
             // SAFETY: the kernel checks the pointer.
             if unsafe { syscall(nr::RT_SIGPENDING, [word, 8, 0, 0, 0, 0]) } < 0 {

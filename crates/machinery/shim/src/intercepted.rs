@@ -343,8 +343,8 @@ pub(crate) fn forward(info: &SignalInfo, context: &mut Context) {
     }
     send_on(SYS, info, !is_blocked || info.code == SI_TKILL);
     // If the program's handler is about to run, an interrupted wait of the image ends. A wait whose
-    // own mask admitted the signal handles it in its next turn.
-    wait::handle_kick(context);
+    // own mask admitted the signal handles it in its next slice.
+    wait::handle_interrupt(context);
 }
 
 /// Decides how an intercepted signal is handled. Called by `timeloom_intercepted` on the frame that

@@ -3,7 +3,7 @@
 use crate::abi::Timespec;
 use crate::intercepted::kernel_mask;
 use crate::sys::{errno, nr, readable, syscall};
-use crate::wait::{Deadline, Turn, until};
+use crate::wait::{Deadline, WaitSlice, until};
 
 /// Handles `ppoll(fds, count, timeout, mask, mask_size)`.
 pub(crate) fn ppoll(args: [usize; 6]) -> isize {
@@ -13,8 +13,8 @@ pub(crate) fn ppoll(args: [usize; 6]) -> isize {
         // pointers.
         return unsafe { syscall(nr::PPOLL, args) };
     };
-    let result = until(deadline, 0, |turn| {
-        ppoll_turn(turn, fds, count, mask.address())
+    let result = until(deadline, 0, |slice| {
+        ppoll_slice(slice, fds, count, mask.address())
     });
     store_left(timeout, deadline, 1);
     result
@@ -43,42 +43,42 @@ pub(crate) fn epoll_pwait2(args: [usize; 6], usual: u64) -> isize {
 /// `args` are those of `epoll_pwait`.
 ///
 /// Uses the kernel's own queue, in which an exclusive event wakes one thread (EPOLLEXCLUSIVE, or
-/// several threads that wait on one set). Between turns all signals are blocked, as at the start of
-/// the SIGSYS handler. A signal handled outside of the wait would not end the wait.
+/// several threads that wait on one set). Between slices all signals are blocked, as at the start
+/// of the SIGSYS handler. A signal handled outside of the wait would not end the wait.
 pub(crate) fn epoll(args: [usize; 6], deadline: Deadline, mask: u64) -> isize {
     let mask = &raw const mask as usize;
-    let in_ms = |turn: &Turn, timeout_ms: usize| {
+    let in_ms = |slice: &WaitSlice, timeout_ms: usize| {
         let args = [args[0], args[1], args[2], timeout_ms, mask, 8];
         // SAFETY: the kernel checks the program's pointer; the mask is in the image's memory.
-        unsafe { turn.block(nr::EPOLL_PWAIT, args) }
+        unsafe { slice.block(nr::EPOLL_PWAIT, args) }
     };
-    until(deadline, 0, |turn| {
-        let Some(wall) = &turn.wall else {
-            return in_ms(turn, usize::MAX);
+    until(deadline, 0, |slice| {
+        let Some(wall) = &slice.wall else {
+            return in_ms(slice, usize::MAX);
         };
         let wall = wall as *const Timespec as usize;
         let args = [args[0], args[1], args[2], wall, mask, 8];
         // SAFETY: the same as above; `wall` is in the image's memory.
-        match unsafe { turn.block(nr::EPOLL_PWAIT2, args) } {
+        match unsafe { slice.block(nr::EPOLL_PWAIT2, args) } {
             // A filter of the program may allow only the older call, `epoll_pwait`.
             errno::ENOSYS | errno::EPERM => {
-                let ms = turn.wall_ns.saturating_add(999_999) / 1_000_000;
-                in_ms(turn, ms.min(i64::from(i32::MAX)) as usize)
+                let ms = slice.wall_ns.saturating_add(999_999) / 1_000_000;
+                in_ms(slice, ms.min(i64::from(i32::MAX)) as usize)
             }
             result => result,
         }
     })
 }
 
-/// Performs one turn of a wait for descriptors. The other arguments are those of `ppoll`.
-pub(crate) fn ppoll_turn(turn: &Turn, fds: usize, count: usize, mask: usize) -> isize {
+/// Performs one slice of a wait for descriptors. The other arguments are those of `ppoll`.
+pub(crate) fn ppoll_slice(slice: &WaitSlice, fds: usize, count: usize, mask: usize) -> isize {
     // The kernel writes the remaining time into its argument, so a copy is passed.
-    let mut wall = turn.wall;
+    let mut wall = slice.wall;
     let timeout = wall
         .as_mut()
         .map_or(0, |wall| wall as *mut Timespec as usize);
     // SAFETY: the kernel checks `fds` and `mask`; `wall` is in the image's memory.
-    unsafe { turn.block(nr::PPOLL, [fds, count, timeout, mask, 8, 0]) }
+    unsafe { slice.block(nr::PPOLL, [fds, count, timeout, mask, 8, 0]) }
 }
 
 /// Signal mask that is in force only while a call waits.

@@ -6,7 +6,7 @@ use crate::intercepted;
 use crate::poll::{deadline_of, store_left};
 use crate::socket::{MESSAGE_BYTES, receive_one};
 use crate::sys::{errno, nr, readable, syscall};
-use crate::wait::{Deadline, Turn, until};
+use crate::wait::{Deadline, WaitSlice, until};
 
 /// Handles `mq_timedsend` and `mq_timedreceive`, whose timeout is absolute, on CLOCK_REALTIME. The
 /// kernel restarts both calls after a freeze.
@@ -114,7 +114,7 @@ fn relative(call: usize, args: [usize; 6], timeout: usize) -> isize {
             None => return unsafe { syscall(call, args) },
         }
     };
-    until(deadline, errno::EAGAIN, |turn: &Turn| {
+    until(deadline, errno::EAGAIN, |turn: &WaitSlice| {
         let mut args = args;
         args[timeout] = turn
             .wall

@@ -6,7 +6,7 @@
 use crate::abi::Timespec;
 use crate::poll::{Invalid, SignalMask, deadline_of, store_left};
 use crate::sys::{errno, nr, readable, syscall};
-use crate::wait::{Deadline, Turn, until};
+use crate::wait::{Deadline, WaitSlice, until};
 
 /// Handles `pselect6(count, read, write, except, timespec, [mask, mask_size])`.
 pub(crate) fn pselect6(args: [usize; 6]) -> isize {
@@ -73,7 +73,7 @@ fn with_space(bytes: usize, body: impl FnOnce(usize) -> isize) -> isize {
     result
 }
 
-fn turn_on(turn: &Turn, count: usize, sets: [usize; 3], mask: &SignalMask) -> isize {
+fn turn_on(turn: &WaitSlice, count: usize, sets: [usize; 3], mask: &SignalMask) -> isize {
     let mut wall = turn.wall;
     let timeout = wall
         .as_mut()

@@ -206,7 +206,7 @@ fn answer_as_default(old: usize) -> isize {
     if old == 0 {
         return 0;
     }
-    // A query for any other signal tests if `old` is writable. SAFETY: the kernel checks the
+    // A query for any other signal tests whether `old` is writable. SAFETY: the kernel checks the
     // pointer.
     let result = unsafe { syscall(nr::RT_SIGACTION, [1, 0, old, 8, 0, 0]) };
     if result == 0 {
@@ -219,12 +219,12 @@ fn answer_as_default(old: usize) -> isize {
 /// Handles `rt_sigsuspend(mask, size)`.
 pub(crate) fn rt_sigsuspend(args: [usize; 6]) -> isize {
     match SignalMask::load(args[0], args[1]) {
-        // A signal that only this mask admits may arrive as its stand-in. Another turn follows
+        // A signal that only this mask admits may arrive as its stand-in. Another slice follows
         // then.
         Ok(mask @ SignalMask::During(_)) => {
             // SAFETY: the mask is in the image's memory and outlives the call.
-            at_each_rate(|turn| unsafe {
-                turn.block(nr::RT_SIGSUSPEND, [mask.address(), 8, 0, 0, 0, 0])
+            at_each_rate(|slice| unsafe {
+                slice.block(nr::RT_SIGSUSPEND, [mask.address(), 8, 0, 0, 0, 0])
             })
         }
         // SAFETY: the arguments are invalid, so the kernel refuses the call.

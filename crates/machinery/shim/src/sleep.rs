@@ -49,11 +49,11 @@ pub(crate) fn clock_nanosleep(args: [usize; 6]) -> isize {
     } else {
         Deadline::after_ns(wanted_ns)
     };
-    let result = until(deadline, 0, |turn| match &turn.wall {
-        Some(wall) if turn.wall_ns > 0 => {
+    let result = until(deadline, 0, |slice| match &slice.wall {
+        Some(wall) if slice.wall_ns > 0 => {
             // SAFETY: the call reads 16 bytes of `wall`, and writes nothing.
             unsafe {
-                turn.block(
+                slice.block(
                     nr::CLOCK_NANOSLEEP,
                     [CLOCK_MONOTONIC, 0, wall as *const _ as usize, 0, 0, 0],
                 )
@@ -70,7 +70,7 @@ pub(crate) fn clock_nanosleep(args: [usize; 6]) -> isize {
 /// Stores the remaining time, in nanoseconds, of an interrupted sleep at address `remaining`.
 /// Returns the result of the sleep.
 pub(crate) fn store_remaining(left_ns: i64, remaining: usize) -> isize {
-    // `rt_sigpending` writes 8 bytes, and thereby tests if the memory is writable. SAFETY: the
+    // `rt_sigpending` writes 8 bytes, and thereby tests whether the memory is writable. SAFETY: the
     // kernel checks the pointer.
     if unsafe { syscall(nr::RT_SIGPENDING, [remaining, 8, 0, 0, 0, 0]) } < 0 {
         return errno::EFAULT;

@@ -1,7 +1,7 @@
 //! Handler of SIGSYS, where trapped calls enter the image.
 
 use timeloom_calls::verdict::{JUDGED, STRICT};
-use timeloom_calls::{Handler, KICK_CODE, TRAP_MARK, handler_of};
+use timeloom_calls::{Handler, INTERRUPT_CODE, TRAP_MARK, handler_of};
 
 use crate::abi::{SI_USER, SYS_SECCOMP, SignalInfo};
 use crate::arch::Context;
@@ -15,9 +15,9 @@ use crate::{
 /// Handles SIGSYS. The launcher installs this function with SA_SIGINFO, SA_ONSTACK, SA_NODEFER, a
 /// full mask (except for faults) and `timeloom_restorer`.
 ///
-/// A kick (SIGSYS from the supervisor) must be handled before the program's handlers run, hence the
-/// full mask. A trapped call must let the program's handlers run as the call itself would: it waits
-/// under the program's mask, either from the start or while it is in the kernel.
+/// An interrupt (SIGSYS from the supervisor) must be handled before the program's handlers run,
+/// hence the full mask. A trapped call must let the program's handlers run as the call itself
+/// would: it waits under the program's mask, either from the start or while it is in the kernel.
 ///
 /// # Safety
 /// Only the kernel may call this function.
@@ -58,8 +58,8 @@ unsafe extern "C" fn timeloom_trapped(_: i32, info: *mut SignalInfo, context: *m
         context.set_result(result);
     } else if by_filter && info.errno == i32::from(STRICT) {
         confined::end_strictly(call);
-    } else if is_kick(info) {
-        wait::handle_kick(context);
+    } else if is_interrupt(info) {
+        wait::handle_interrupt(context);
     } else {
         intercepted::forward(info, context);
     }
@@ -83,8 +83,8 @@ fn is_allowed(info: &mut SignalInfo, context: &mut Context) -> bool {
 
 /// Returns true if the supervisor sent the signal. If a user has too many signals queued, the
 /// kernel sends a signal without its information; such a signal counts as the supervisor's too.
-fn is_kick(info: &SignalInfo) -> bool {
-    info.code == KICK_CODE || (info.code == SI_USER && info.call_address == 0)
+fn is_interrupt(info: &SignalInfo) -> bool {
+    info.code == INTERRUPT_CODE || (info.code == SI_USER && info.call_address == 0)
 }
 
 /// Returns true if the kernel must execute the call because the program was released from its

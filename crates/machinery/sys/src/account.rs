@@ -31,7 +31,7 @@ impl fmt::Display for BadUserName {
         let Self(text) = self;
         write!(
             f,
-            "`{text}` is no user: write a name, or `UID` or `UID:GID`"
+            "`{text}` is not a user: write a name, or `UID` or `UID:GID`"
         )
     }
 }

@@ -144,7 +144,6 @@ pub struct CivilState {
 }
 
 /// Reads the state of the kernel's civil clock; changes nothing.
-/// Fails if the kernel refuses the query. No reason for that is known.
 /// # Errors
 /// Fails if the kernel refuses, for which no reason is known.
 pub fn civil_state() -> io::Result<CivilState> {

@@ -56,10 +56,10 @@ pub fn load_member(instructions: &[[u8; 8]], structure: u32, member: u32) -> io:
     ))
 }
 
-/// Registered structure. It stays registered until this is dropped, or its process ends;
-/// connections that use it then keep it until they end.
+/// Registered congestion control. It stays registered until this value is dropped or the process
+/// ends. Connections that use it keep it until they end.
 #[derive(Debug)]
-pub struct Registered {
+pub struct CongestionRegistration {
     _link: OwnedFd,
 }
 
@@ -69,7 +69,7 @@ pub struct Registered {
 ///
 /// # Errors
 /// Fails as the kernel does: with EEXIST if its name is taken, with EINVAL before Linux 6.4.
-pub fn register(kind: u32, bytes: &[u8]) -> io::Result<Registered> {
+pub fn register(kind: u32, bytes: &[u8]) -> io::Result<CongestionRegistration> {
     let types = some_types()?;
     let create = MapCreate {
         kind: BPF_MAP_TYPE_STRUCT_OPS,
@@ -103,7 +103,7 @@ pub fn register(kind: u32, bytes: &[u8]) -> io::Result<Registered> {
     // SAFETY: the command reads its attributes, and returns a descriptor that is ours. The link
     // keeps the map, and the map its programs.
     let link = unsafe { OwnedFd::from_raw_fd(bpf(BPF_LINK_CREATE, &link)?) };
-    Ok(Registered { _link: link })
+    Ok(CongestionRegistration { _link: link })
 }
 
 /// Loads a description of types (BTF), which the kernel demands for a map of this type although it
@@ -135,8 +135,9 @@ fn some_types() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(bpf(BPF_BTF_LOAD, &load)?) })
 }
 
-/// Size of the verifier's report, and the number of its last lines that an error contains.
+/// Maximum size of the verifier's report, in bytes.
 const REPORT: usize = 1 << 20;
+/// Number of the report's last lines that an error contains.
 const REPORT_LINES: usize = 4;
 
 // Linux, include/uapi/linux/bpf.h.

@@ -18,7 +18,7 @@ pub struct Interface {
 
 impl Interface {
     /// Creates a handle for the interface `name` in the calling thread's network namespace. Does
-    /// not check if the interface exists.
+    /// not check whether the interface exists.
     ///
     /// # Errors
     /// Fails with [`io::ErrorKind::InvalidInput`] if no interface can have this name.

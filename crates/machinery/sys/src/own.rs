@@ -30,8 +30,8 @@ pub fn meeting_place(system: &Path, name: &str) -> PathBuf {
 ///
 /// # Errors
 /// Fails if an existing directory is not private ([`check`]), or if the system refuses.
-pub fn make(path: &Path, mode: u32) -> Result<(), NotOwn> {
-    let system = |error| NotOwn::new(path, Why::System(error));
+pub fn make(path: &Path, mode: u32) -> Result<(), UnsafeDirectory> {
+    let system = |error| UnsafeDirectory::new(path, DirectoryFault::System(error));
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent).map_err(system)?;
     }
@@ -45,67 +45,67 @@ pub fn make(path: &Path, mode: u32) -> Result<(), NotOwn> {
 /// could have created the directory.
 ///
 /// # Errors
-/// Returns [`NotOwn`], which states the fix. [`NotOwn::is_absent`] is true if there is no such
-/// directory.
-pub fn check(path: &Path) -> Result<(), NotOwn> {
-    let metadata =
-        fs::symlink_metadata(path).map_err(|error| NotOwn::new(path, Why::System(error)))?;
+/// Returns [`UnsafeDirectory`], which states the fix. [`UnsafeDirectory::is_absent`] is true if
+/// there is no such directory.
+pub fn check(path: &Path) -> Result<(), UnsafeDirectory> {
+    let metadata = fs::symlink_metadata(path)
+        .map_err(|error| UnsafeDirectory::new(path, DirectoryFault::System(error)))?;
     let user = rustix::process::geteuid().as_raw();
     let why = if !metadata.is_dir() {
-        Why::NoDirectory
+        DirectoryFault::NoDirectory
     } else if metadata.uid() != user && metadata.uid() != 0 {
-        Why::Owner(metadata.uid())
+        DirectoryFault::Owner(metadata.uid())
     } else if metadata.mode() & 0o022 != 0 {
-        Why::Writable
+        DirectoryFault::Writable
     } else {
         return Ok(());
     };
-    Err(NotOwn::new(path, why))
+    Err(UnsafeDirectory::new(path, why))
 }
 
 /// Reason why a directory is not safe to use.
 #[derive(Debug)]
-pub struct NotOwn {
+pub struct UnsafeDirectory {
     path: PathBuf,
-    why: Why,
+    why: DirectoryFault,
 }
 
 #[derive(Debug)]
-enum Why {
+enum DirectoryFault {
     System(io::Error),
     NoDirectory,
     Owner(u32),
     Writable,
 }
 
-impl NotOwn {
-    fn new(path: &Path, why: Why) -> Self {
+impl UnsafeDirectory {
+    fn new(path: &Path, why: DirectoryFault) -> Self {
         let path = path.to_owned();
         Self { path, why }
     }
 
     /// Returns true if the directory does not exist.
     pub fn is_absent(&self) -> bool {
-        matches!(&self.why, Why::System(error) if error.kind() == io::ErrorKind::NotFound)
+        matches!(&self.why, DirectoryFault::System(error) if error.kind() == io::ErrorKind::NotFound)
     }
 }
 
-impl fmt::Display for NotOwn {
+impl fmt::Display for UnsafeDirectory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = self.path.display();
         match &self.why {
-            Why::System(error) => write!(f, "{path}: {error}"),
-            Why::NoDirectory => write!(
+            DirectoryFault::System(error) => write!(f, "{path}: {error}"),
+            DirectoryFault::NoDirectory => write!(
                 f,
                 "{path} is not a directory (links are not followed here); remove it, or set \
                  XDG_RUNTIME_DIR to a directory of yours"
             ),
-            Why::Owner(user) => write!(
+            DirectoryFault::Owner(user) => write!(
                 f,
                 "{path} belongs to another user (uid {user}), who could pose as a program of \
                  yours; set XDG_RUNTIME_DIR to a directory of yours"
             ),
-            Why::Writable => write!(
+            DirectoryFault::Writable => write!(
                 f,
                 "others may write in {path}, and could pose as a program of yours; look at what \
                  is in it, then `chmod go-w {path}`"
@@ -114,12 +114,12 @@ impl fmt::Display for NotOwn {
     }
 }
 
-impl std::error::Error for NotOwn {}
+impl std::error::Error for UnsafeDirectory {}
 
-impl From<NotOwn> for io::Error {
-    fn from(error: NotOwn) -> Self {
+impl From<UnsafeDirectory> for io::Error {
+    fn from(error: UnsafeDirectory) -> Self {
         let kind = match &error.why {
-            Why::System(error) => error.kind(),
+            DirectoryFault::System(error) => error.kind(),
             _ => io::ErrorKind::PermissionDenied,
         };
         Self::new(kind, error)

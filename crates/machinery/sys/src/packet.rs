@@ -9,7 +9,7 @@ use crate::option::{done, set};
 
 /// Frames that a packet socket receives after it was bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hears {
+pub enum FrameSelection {
     /// Frames of every Ethertype.
     All,
     /// Nothing; the socket only sends.
@@ -30,10 +30,10 @@ pub fn open() -> io::Result<OwnedFd> {
 ///
 /// # Errors
 /// Fails if there is no such interface.
-pub fn bind(socket: impl AsFd, interface: u32, hears: Hears) -> io::Result<()> {
+pub fn bind(socket: impl AsFd, interface: u32, hears: FrameSelection) -> io::Result<()> {
     let protocol = match hears {
-        Hears::All => libc::ETH_P_ALL as u16,
-        Hears::Nothing => 0,
+        FrameSelection::All => libc::ETH_P_ALL as u16,
+        FrameSelection::Nothing => 0,
     };
     let address = address(interface, protocol);
     // SAFETY: a complete sockaddr_ll, passed with its size.

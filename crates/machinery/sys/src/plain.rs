@@ -25,7 +25,7 @@ pub(crate) fn open_plain(path: &Path) -> io::Result<(File, Metadata)> {
     // The open file is checked: by now its name may refer to another file.
     let metadata = file.metadata()?;
     if !metadata.is_file() {
-        return Err(io::Error::other("it is no plain file"));
+        return Err(io::Error::other("it is not a regular file"));
     }
     Ok((file, metadata))
 }
@@ -107,7 +107,7 @@ mod tests {
         std::os::unix::fs::symlink("/dev/zero", &link).expect("there is room");
         for other in [&pipe, &link, &place.path().to_owned()] {
             let refused = read(other, 5).expect_err("it is none").to_string();
-            assert_eq!(refused, "it is no plain file", "{}", other.display());
+            assert_eq!(refused, "it is not a regular file", "{}", other.display());
         }
         let endless = read_any_text(&link, 5).expect_err("it never ends");
         assert_eq!(endless.to_string(), "it has more than 5 bytes");

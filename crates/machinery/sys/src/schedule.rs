@@ -55,9 +55,9 @@ pub fn set_policy(policy: Policy) -> io::Result<()> {
 
 /// Guard that runs the calling thread before ordinary threads until it is dropped.
 #[derive(Debug)]
-pub struct First(());
+pub struct PriorityGuard(());
 
-impl First {
+impl PriorityGuard {
     /// Raises the calling thread's priority. Returns `None` if this is not allowed, or if the
     /// thread's policy is not the default, since it was then set on purpose.
     pub fn go() -> Option<Self> {
@@ -68,7 +68,7 @@ impl First {
     }
 }
 
-impl Drop for First {
+impl Drop for PriorityGuard {
     fn drop(&mut self) {
         // Restoring the default policy is always allowed.
         let _ = set_policy(Policy::Ordinary);
@@ -78,9 +78,9 @@ impl Drop for First {
 /// Guard that makes the calling thread's sleeps end on time. By default the kernel may end them 50
 /// µs late, to save wake-ups (timer slack).
 #[derive(Debug)]
-pub struct Exact(Option<NonZeroU64>);
+pub struct TimerSlackGuard(Option<NonZeroU64>);
 
-impl Exact {
+impl TimerSlackGuard {
     /// Sets the calling thread's timer slack to 1 ns until the guard is dropped.
     pub fn go() -> Self {
         let before = current_timer_slack().ok().and_then(NonZeroU64::new);
@@ -89,7 +89,7 @@ impl Exact {
     }
 }
 
-impl Drop for Exact {
+impl Drop for TimerSlackGuard {
     fn drop(&mut self) {
         if let Some(before) = self.0 {
             // This cannot fail: the kernel accepts any number.
@@ -98,7 +98,8 @@ impl Drop for Exact {
     }
 }
 
-/// Sets the calling thread's timer slack to 1 ns, as [`Exact`] does, until the thread ends.
+/// Sets the calling thread's timer slack to 1 ns, as [`TimerSlackGuard`] does, until the thread
+/// ends.
 pub fn sleep_exactly() {
     // This cannot fail: the kernel accepts any number.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
@@ -114,14 +115,17 @@ mod tests {
             assert_eq!(policy(), Some(Policy::Ordinary));
             let before = current_timer_slack().expect("a number");
             {
-                let _exact = Exact::go();
+                let _exact = TimerSlackGuard::go();
                 assert_eq!(current_timer_slack(), Ok(1));
-                let first = First::go();
+                let first = PriorityGuard::go();
                 let expected = first
                     .as_ref()
                     .map_or(Policy::Ordinary, |_| Policy::First(1));
                 assert_eq!(policy(), Some(expected));
-                assert!(first.is_none() || First::go().is_none(), "chosen already");
+                assert!(
+                    first.is_none() || PriorityGuard::go().is_none(),
+                    "chosen already"
+                );
             }
             assert_eq!(policy(), Some(Policy::Ordinary));
             assert_eq!(current_timer_slack(), Ok(before));

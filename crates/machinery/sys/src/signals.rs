@@ -7,13 +7,13 @@ use std::mem::MaybeUninit;
 /// Guard that blocks some signals in its thread. A thread started while the guard exists blocks
 /// them for its whole life.
 #[derive(Debug)]
-pub struct Blocked {
+pub struct SignalBlock {
     before: libc::sigset_t,
     /// Makes the guard neither `Send` nor `Sync`: it belongs to its thread.
     of_this_thread: PhantomData<*const ()>,
 }
 
-impl Blocked {
+impl SignalBlock {
     /// Blocks the signals with these numbers.
     ///
     /// # Errors
@@ -63,7 +63,7 @@ impl Blocked {
     }
 }
 
-impl Drop for Blocked {
+impl Drop for SignalBlock {
     fn drop(&mut self) {
         // SAFETY: passes a complete set to be read: the earlier mask of this thread.
         unsafe {
@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn threads_started_meanwhile_never_take_them() {
         assert!(!is_blocked(libc::SIGUSR2));
-        let blocked = Blocked::new(&[libc::SIGUSR2]).expect("there is one");
+        let blocked = SignalBlock::new(&[libc::SIGUSR2]).expect("there is one");
         assert!(is_blocked(libc::SIGUSR2) && !is_blocked(libc::SIGUSR1));
         let (go, wait) = std::sync::mpsc::channel();
         let other = std::thread::spawn(move || {
@@ -101,6 +101,6 @@ mod tests {
         assert!(!is_blocked(libc::SIGUSR2));
         go.send(()).expect("it waits");
         assert!(other.join().expect("it ends"));
-        assert!(Blocked::new(&[-1]).is_err());
+        assert!(SignalBlock::new(&[-1]).is_err());
     }
 }

@@ -7,7 +7,7 @@ use crate::option::set;
 
 /// Source of the timestamps of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
+pub enum StampSource {
     /// Timestamps by the kernel, on CLOCK_REALTIME. A frame is stamped when it is handed to the
     /// driver.
     Kernel,
@@ -30,14 +30,14 @@ pub fn of_arrivals(socket: impl AsFd) -> io::Result<()> {
 ///
 /// # Errors
 /// No cause of failure is known.
-pub fn both_ways(socket: impl AsFd, by: By) -> io::Result<()> {
+pub fn both_ways(socket: impl AsFd, by: StampSource) -> io::Result<()> {
     let flags = match by {
-        By::Kernel => {
+        StampSource::Kernel => {
             libc::SOF_TIMESTAMPING_RX_SOFTWARE
                 | libc::SOF_TIMESTAMPING_SOFTWARE
                 | libc::SOF_TIMESTAMPING_TX_SOFTWARE
         }
-        By::Card => {
+        StampSource::Card => {
             libc::SOF_TIMESTAMPING_RX_HARDWARE
                 | libc::SOF_TIMESTAMPING_RAW_HARDWARE
                 | libc::SOF_TIMESTAMPING_TX_HARDWARE

@@ -6,7 +6,7 @@ use std::process::Child;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-/// Tests if a seccomp filter can pass a system call to a supervisor (SECCOMP_RET_USER_NOTIF).
+/// Tests whether a seccomp filter can pass a system call to a supervisor (SECCOMP_RET_USER_NOTIF).
 ///
 /// # Errors
 /// Fails if the kernel does not support this, or if a filter of this process forbids the query.
@@ -34,7 +34,8 @@ pub fn seize(child: &Child) -> io::Result<()> {
     done(unsafe { libc::ptrace(libc::PTRACE_SEIZE, child.id() as libc::pid_t, 0, 0) })
 }
 
-/// Tests if the process can map a sealed page of executable memory. The page is unmapped again.
+/// Tests whether the process can map a sealed page of executable memory. The page is unmapped
+/// again.
 ///
 /// # Errors
 /// Fails if the kernel or its security module refuses one of these steps.

@@ -7,9 +7,11 @@ use std::time::Duration as StdDuration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use timeloom_clock::quality::{Requirement, Status};
-use timeloom_clock::timeline::Impossible;
+use timeloom_clock::timeline::UnmetRequirement;
 use timeloom_time::Duration;
-use timeloom_timeline_protocol::{Answer, Ask, ClientError, Connection, Event, Need};
+use timeloom_timeline_protocol::{
+    Answer, ClientError, Connection, Event, PlainRequirement, RequestKind,
+};
 
 use crate::error::BindError;
 
@@ -57,7 +59,10 @@ impl Binding {
         requirement: Requirement,
     ) -> Result<Self, BindError> {
         let need = sensible(requirement)?;
-        match connection.ask(Ask::Bind(need)).map_err(BindError::Daemon)? {
+        match connection
+            .ask(RequestKind::Bind(need))
+            .map_err(BindError::Daemon)?
+        {
             Answer::Bound { binding } => Ok(Self {
                 shared: Arc::new(Shared {
                     connection: Mutex::new(connection),
@@ -74,7 +79,7 @@ impl Binding {
     /// Fails if the connection to the daemon is lost.
     pub fn requirement(&self) -> Result<Requirement, ClientError> {
         let binding = self.shared.number;
-        match self.shared.connection().ask(Ask::Get { binding })? {
+        match self.shared.connection().ask(RequestKind::Get { binding })? {
             Answer::Binding(binding) => binding.need.requirement().ok_or(ClientError::Ended),
             _ => Err(ClientError::Ended),
         }
@@ -86,7 +91,10 @@ impl Binding {
     /// Fails for the same reasons as creating a binding. The old requirement then remains in force.
     pub fn set_requirement(&self, requirement: Requirement) -> Result<(), BindError> {
         let (binding, need) = (self.shared.number, sensible(requirement)?);
-        let answer = self.shared.connection().ask(Ask::Set { binding, need });
+        let answer = self
+            .shared
+            .connection()
+            .ask(RequestKind::Set { binding, need });
         match answer.map_err(BindError::Daemon)? {
             Answer::Done => Ok(()),
             other => Err(refused(other)),
@@ -146,7 +154,9 @@ impl Binding {
         mut told: impl FnMut(Change) + Send + 'static,
     ) -> Result<Subscription, ClientError> {
         let binding = self.shared.number;
-        self.shared.connection().ask(Ask::Subscribe { binding })?;
+        self.shared
+            .connection()
+            .ask(RequestKind::Subscribe { binding })?;
         let done = Arc::new(AtomicBool::new(false));
         let (shared, stop) = (Arc::clone(&self.shared), Arc::clone(&done));
         let thread = std::thread::Builder::new()
@@ -168,7 +178,7 @@ impl Binding {
         let binding = self.shared.number;
         self.shared
             .connection()
-            .ask(Ask::Unbind { binding })
+            .ask(RequestKind::Unbind { binding })
             .map(|_| ())
     }
 }
@@ -178,7 +188,10 @@ impl Drop for Binding {
         // A subscription keeps the connection open, so the binding must be ended explicitly.
         let binding = self.shared.number;
         if Arc::strong_count(&self.shared) > 1 {
-            let _ = self.shared.connection().ask(Ask::Unbind { binding });
+            let _ = self
+                .shared
+                .connection()
+                .ask(RequestKind::Unbind { binding });
         }
     }
 }
@@ -233,8 +246,8 @@ impl Drop for Subscription {
     }
 }
 
-fn sensible(requirement: Requirement) -> Result<Need, BindError> {
-    let need = Need::from(requirement);
+fn sensible(requirement: Requirement) -> Result<PlainRequirement, BindError> {
+    let need = PlainRequirement::from(requirement);
     need.requirement().ok_or(BindError::Senseless)?;
     Ok(need)
 }
@@ -244,7 +257,7 @@ fn refused(answer: Answer) -> BindError {
         Answer::Impossible {
             accuracy_ns,
             resolution_ns,
-        } => BindError::Impossible(Impossible {
+        } => BindError::Impossible(UnmetRequirement {
             accuracy: Duration::from_ns(accuracy_ns),
             resolution: Duration::from_ns(resolution_ns),
         }),

@@ -1,5 +1,5 @@
 //! Graceful degradation: a state machine for a controller whose time may become too inaccurate. It
-//! decides if the controller may act together with its peers, and when it may rejoin them.
+//! decides whether the controller may act together with its peers, and when it may rejoin them.
 //!
 //! ```text
 //!              not good enough                 held for too long
@@ -121,13 +121,13 @@ pub struct Policy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadPolicy {
     /// `regain` is looser than `keep` on one side, so the mode could alternate.
-    #[error("regain must be no looser than keep, on either side")]
+    #[error("regain must not be looser than keep on either side")]
     LooseRegain,
     /// `hold_for` or `steady` is negative.
     #[error("hold_for and steady must not be negative")]
     NegativeLength,
     /// `blind_after` is not positive: no reading would ever be fresh.
-    #[error("blind_after must be longer than nothing")]
+    #[error("blind_after must be positive")]
     AlwaysBlind,
 }
 

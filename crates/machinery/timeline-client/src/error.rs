@@ -1,7 +1,7 @@
 //! Errors of this crate's operations on timelines.
 
 use timeloom_clock::quality::Status;
-use timeloom_clock::timeline::Impossible;
+use timeloom_clock::timeline::UnmetRequirement;
 use timeloom_publish::Refusal;
 use timeloom_timeline_protocol::{BadName, ClientError};
 
@@ -24,9 +24,12 @@ pub enum OpenError {
 pub enum BindError {
     /// No polling rate can meet the requirement; the value states the best possible accuracy.
     #[error("{0}")]
-    Impossible(Impossible),
+    Impossible(UnmetRequirement),
     /// The requirement is invalid: a negative length, or a resolution of zero.
-    #[error("a requirement has lengths that are not negative and steps of some length")]
+    #[error(
+        "the durations of a requirement must not be negative, and its resolution must be \
+        positive"
+    )]
     Senseless,
     /// The timeline was opened by its page alone, so the program has no connection to a daemon.
     #[error("{}", NO_DAEMON)]
@@ -46,7 +49,7 @@ pub enum WaitError {
     #[error("{0}")]
     Page(Refusal),
     /// The period is not positive.
-    #[error("a period lasts longer than nothing")]
+    #[error("a period must be positive")]
     Senseless,
 }
 

@@ -40,7 +40,7 @@ pub use error::{BindError, OpenError, PastError, WaitError};
 pub use observation::{Observation, observe, read};
 pub use timeline::{Event, Timeline};
 pub use timer::Timer;
-pub use wait::{Schedule, Woken};
+pub use wait::{Schedule, WaitResult};
 
 pub use timeloom_clock::Monotonic;
 pub use timeloom_clock::quality::{

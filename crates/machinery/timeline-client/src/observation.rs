@@ -5,7 +5,7 @@ use timeloom_publish::{PageReader, Refusal};
 
 use crate::{OpenError, Timeline};
 use timeloom_timeline_protocol::{
-    Answer, Ask, Connection, Directory, Report, StampText, TimelineName,
+    Answer, Connection, Directory, Report, RequestKind, StampText, TimelineName,
 };
 
 /// State of a timeline as seen by an observer.
@@ -47,7 +47,7 @@ pub fn observe(directory: &Directory, name: &TimelineName) -> Result<Observation
     let stamp = read(directory, name)?;
     let daemon = Connection::open(directory, name)
         .ok()
-        .and_then(|mut connection| match connection.ask(Ask::Report) {
+        .and_then(|mut connection| match connection.ask(RequestKind::Report) {
             Ok(Answer::Report(report)) => Some(*report),
             _ => None,
         });

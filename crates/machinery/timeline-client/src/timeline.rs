@@ -9,7 +9,7 @@ use timeloom_clock::quality::{Interval, Requirement, Stamp, TimelineId};
 use timeloom_publish::{PageReader, Reading, Refusal, Region, RegionReader};
 use timeloom_time::{Duration, Instant};
 use timeloom_timeline_protocol::{
-    Answer, Ask, ClientError, Connection, Directory, Page, TimelineName,
+    Answer, ClientError, Connection, Directory, Page, RequestKind, TimelineName,
 };
 
 use crate::binding::Binding;
@@ -210,7 +210,7 @@ impl Timeline {
             .connection
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let ask = Ask::Convert { ticks };
+        let ask = RequestKind::Convert { ticks };
         let answer = match connection.ask(ask.clone()) {
             // A daemon closes connections that have been idle for long, so the request is sent
             // again once.

@@ -3,12 +3,12 @@
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use timeloom_clock::Timeline as Scale;
+use timeloom_clock::TimelineTime;
 use timeloom_time::{Duration, Instant};
 
 use crate::error::WaitError;
-use crate::timeline::Timeline;
-use crate::wait::{Schedule, Woken};
+use crate::timeline::TimelineTime;
+use crate::wait::{Schedule, WaitResult};
 
 /// Running timer; cancelled when it is dropped.
 #[derive(Debug)]
@@ -31,10 +31,10 @@ impl Timer {
     /// # Errors
     /// Fails if no thread can be created.
     pub fn start(
-        timeline: Arc<Timeline>,
-        first: Instant<Scale>,
+        timeline: Arc<TimelineTime>,
+        first: Instant<TimelineTime>,
         period: Option<Duration>,
-        mut fire: impl FnMut(Result<Woken, WaitError>) + Send + 'static,
+        mut fire: impl FnMut(Result<WaitResult, WaitError>) + Send + 'static,
     ) -> std::io::Result<Self> {
         let cancel = Arc::new(Cancel::default());
         let watched = Arc::clone(&cancel);
@@ -71,9 +71,9 @@ impl Cancel {
     /// Waits for the instant `target`; returns `None` if the timer was cancelled.
     fn wait(
         &self,
-        timeline: &Timeline,
-        target: Instant<Scale>,
-    ) -> Option<Result<Woken, WaitError>> {
+        timeline: &TimelineTime,
+        target: Instant<TimelineTime>,
+    ) -> Option<Result<WaitResult, WaitError>> {
         let done = || *self.done.lock().unwrap_or_else(PoisonError::into_inner);
         if done() {
             return None;

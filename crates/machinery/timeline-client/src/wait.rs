@@ -1,39 +1,39 @@
 //! Waiting for an instant of a timeline. No wait ends before the instant.
 
-use timeloom_clock::Timeline as Scale;
+use timeloom_clock::TimelineTime;
 use timeloom_clock::quality::Stamp;
 use timeloom_time::{Duration, Instant};
 
 use crate::error::WaitError;
-use crate::timeline::Timeline;
+use crate::timeline::TimelineTime;
 
 /// Result of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Woken {
+pub struct WaitResult {
     /// Instant that was waited for.
-    pub target: Instant<Scale>,
+    pub target: Instant<TimelineTime>,
     /// Reading that proves that the target is reached: its earliest end is not before the target.
     pub stamp: Stamp,
     /// Time from the target to the earliest end of the reading; the wait was at least this late.
     pub overshoot: Duration,
 }
 
-/// Period with its phase, for [`Timeline::wait_until_next_period`] (QuartzV's
+/// Period with its phase, for [`TimelineTime::wait_until_next_period`] (QuartzV's
 /// `timeline_set_schedparams`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
     /// Length of the period.
     pub period: Duration,
     /// Beginning of one of the periods, on the timeline.
-    pub start: Instant<Scale>,
+    pub start: Instant<TimelineTime>,
     /// Beginning of a period that was waited for last; `None` before the first wait.
-    pub last: Option<Instant<Scale>>,
+    pub last: Option<Instant<TimelineTime>>,
 }
 
 impl Schedule {
     /// Creates a schedule with a beginning at `start` and at every whole number of periods from
     /// there.
-    pub fn new(period: Duration, start: Instant<Scale>) -> Self {
+    pub fn new(period: Duration, start: Instant<TimelineTime>) -> Self {
         Self {
             period,
             start,
@@ -43,7 +43,7 @@ impl Schedule {
 
     /// Returns the first beginning of a period that is after `now` and was not waited for yet;
     /// `None` if the period is not positive or the result is out of range.
-    pub fn next_after(&self, now: Instant<Scale>) -> Option<Instant<Scale>> {
+    pub fn next_after(&self, now: Instant<TimelineTime>) -> Option<Instant<TimelineTime>> {
         let period_ns = i128::from(self.period.as_ns());
         if period_ns <= 0 {
             return None;
@@ -58,12 +58,12 @@ impl Schedule {
     }
 }
 
-impl Timeline {
+impl TimelineTime {
     /// Waits until it is certain that the timeline has reached `target`.
     ///
     /// # Errors
     /// Fails if the timeline has no interval, or loses it during the wait.
-    pub fn wait_until(&self, target: Instant<Scale>) -> Result<Woken, WaitError> {
+    pub fn wait_until(&self, target: Instant<TimelineTime>) -> Result<WaitResult, WaitError> {
         loop {
             match self.reached(target)? {
                 Ok(woken) => return Ok(woken),
@@ -76,9 +76,9 @@ impl Timeline {
     /// `sleep` returns `true`, the wait ends and the result is `None`.
     pub(crate) fn wait_until_unless(
         &self,
-        target: Instant<Scale>,
+        target: Instant<TimelineTime>,
         mut sleep: impl FnMut(core::time::Duration) -> bool,
-    ) -> Option<Result<Woken, WaitError>> {
+    ) -> Option<Result<WaitResult, WaitError>> {
         loop {
             match self.reached(target) {
                 Err(lost) => return Some(Err(lost)),
@@ -94,13 +94,13 @@ impl Timeline {
     /// the timeline and the timeline may lose its interval meanwhile.
     fn reached(
         &self,
-        target: Instant<Scale>,
-    ) -> Result<Result<Woken, core::time::Duration>, WaitError> {
+        target: Instant<TimelineTime>,
+    ) -> Result<Result<WaitResult, core::time::Duration>, WaitError> {
         let stamp = self.read().map_err(WaitError::Page)?;
         let interval = stamp.interval().ok_or(WaitError::Void(stamp.status()))?;
         let left = target - interval.earliest();
         if left <= Duration::ZERO {
-            return Ok(Ok(Woken {
+            return Ok(Ok(WaitResult {
                 target,
                 stamp,
                 overshoot: -left,
@@ -115,7 +115,7 @@ impl Timeline {
     ///
     /// # Errors
     /// Fails as [`Self::wait_until`] does.
-    pub fn wait_until_next_period(&self, schedule: &mut Schedule) -> Result<Woken, WaitError> {
+    pub fn wait_until_next_period(&self, schedule: &mut Schedule) -> Result<WaitResult, WaitError> {
         let stamp = self.read().map_err(WaitError::Page)?;
         let now = stamp.interval().ok_or(WaitError::Void(stamp.status()))?;
         let target = schedule
@@ -130,7 +130,7 @@ impl Timeline {
     ///
     /// # Errors
     /// Fails as [`Self::wait_until`] does.
-    pub fn sleep(&self, length: Duration) -> Result<Woken, WaitError> {
+    pub fn sleep(&self, length: Duration) -> Result<WaitResult, WaitError> {
         let stamp = self.read().map_err(WaitError::Page)?;
         let now = stamp.interval().ok_or(WaitError::Void(stamp.status()))?;
         self.wait_until(now.latest() + length)
@@ -145,7 +145,7 @@ impl Timeline {
     /// # Panics
     /// Panics if the stamp is of another timeline, because instants of different timelines have no
     /// order.
-    pub fn commit_wait(&self, stamp: &Stamp) -> Result<Woken, WaitError> {
+    pub fn commit_wait(&self, stamp: &Stamp) -> Result<WaitResult, WaitError> {
         assert_eq!(stamp.timeline(), self.id(), "a stamp of another timeline");
         let interval = stamp.interval().ok_or(WaitError::Void(stamp.status()))?;
         self.wait_until(interval.latest() + Duration::from_ns(1))
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn beginnings_are_whole_periods_from_the_start_and_come_once() {
-        let at = Instant::<Scale>::from_ns;
+        let at = Instant::<TimelineTime>::from_ns;
         let mut schedule = Schedule::new(Duration::from_ns(10), at(3));
         let next = |schedule: &Schedule, now| schedule.next_after(at(now)).unwrap().as_ns();
         assert_eq!(next(&schedule, -25), -17);

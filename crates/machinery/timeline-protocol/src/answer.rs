@@ -1,7 +1,7 @@
 //! Messages from the daemon: one reply to each request, and events between the replies.
 
 use serde::{Deserialize, Serialize};
-use timeloom_clock::timeline::Impossible;
+use timeloom_clock::timeline::UnmetRequirement;
 
 use crate::{Binding, Event, Report, StampText, TimelineName};
 
@@ -29,32 +29,33 @@ pub struct Reply {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum Answer {
-    /// Answer to [`crate::Ask::Open`]. The page's descriptor is in the same packet.
+    /// Answer to [`crate::RequestKind::Open`]. The page's descriptor is in the same packet.
     Page(Page),
-    /// Answer to [`crate::Ask::Relation`]. The page's descriptor is in the same packet.
+    /// Answer to [`crate::RequestKind::Relation`]. The page's descriptor is in the same packet.
     Relation,
-    /// Answer to [`crate::Ask::HostClock`]. The page's descriptor is in the same packet.
+    /// Answer to [`crate::RequestKind::HostClock`]. The page's descriptor is in the same packet.
     HostClock,
-    /// Answer to [`crate::Ask::Bind`].
+    /// Answer to [`crate::RequestKind::Bind`].
     Bound {
         /// Number of the new binding. One daemon never uses a number twice.
         binding: u64,
     },
-    /// Answer to [`crate::Ask::Bind`] and [`crate::Ask::Set`]: no polling rate can meet the
-    /// requirement. If the binding existed before, its old requirement remains in force.
+    /// Answer to [`crate::RequestKind::Bind`] and [`crate::RequestKind::Set`]: no polling rate can
+    /// meet the requirement. If the binding existed before, its old requirement remains in force.
     Impossible {
         /// Best accuracy that the sources and the oscillator allow, in nanoseconds.
         accuracy_ns: i64,
         /// Resolution of the timeline's clock, in nanoseconds.
         resolution_ns: i64,
     },
-    /// Answer to [`crate::Ask::Unbind`], [`crate::Ask::Set`] and [`crate::Ask::Subscribe`].
+    /// Answer to [`crate::RequestKind::Unbind`], [`crate::RequestKind::Set`] and
+    /// [`crate::RequestKind::Subscribe`].
     Done,
-    /// Answer to [`crate::Ask::Get`].
+    /// Answer to [`crate::RequestKind::Get`].
     Binding(Binding),
-    /// Answer to [`crate::Ask::Convert`].
+    /// Answer to [`crate::RequestKind::Convert`].
     Stamp(StampText),
-    /// Answer to [`crate::Ask::Report`].
+    /// Answer to [`crate::RequestKind::Report`].
     Report(Box<Report>),
     /// The request was refused.
     Refused {
@@ -120,8 +121,8 @@ pub enum TimelineScale {
     Local,
 }
 
-impl From<Impossible> for Answer {
-    fn from(impossible: Impossible) -> Self {
+impl From<UnmetRequirement> for Answer {
+    fn from(impossible: UnmetRequirement) -> Self {
         Self::Impossible {
             accuracy_ns: impossible.accuracy.as_ns(),
             resolution_ns: impossible.resolution.as_ns(),

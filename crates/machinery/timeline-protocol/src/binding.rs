@@ -5,7 +5,7 @@ use timeloom_clock::quality::Shortfall;
 
 use timeloom_clock::quality::Status;
 
-use crate::Need;
+use crate::PlainRequirement;
 
 /// State of a binding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,7 +14,7 @@ pub struct Binding {
     pub binding: u64,
     /// Requirement of the binding.
     #[serde(flatten)]
-    pub need: Need,
+    pub need: PlainRequirement,
     /// Reason why the requirement is not met now; absent if it is met.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shortfall: Option<ShortfallText>,

@@ -34,7 +34,7 @@ mod tests {
     use timeloom_clock::quality::{Shortfall, Status};
 
     use super::*;
-    use crate::{Answer, Ask, Event, Message, Need, Reply, Request, StampText};
+    use crate::{Answer, Event, Message, PlainRequirement, Reply, Request, RequestKind, StampText};
 
     fn json<T: Serialize>(message: &T) -> String {
         String::from_utf8(encode(message)).unwrap()
@@ -42,14 +42,14 @@ mod tests {
 
     #[test]
     fn messages_look_as_documented() {
-        let need = Need {
+        let need = PlainRequirement {
             below_ns: 1000,
             above_ns: 2000,
             resolution_ns: 1,
         };
         let bind = Request {
             id: 7,
-            ask: Ask::Bind(need),
+            ask: RequestKind::Bind(need),
         };
         assert_eq!(
             json(&bind),
@@ -58,7 +58,7 @@ mod tests {
         assert_eq!(decode::<Request>(json(&bind).as_bytes()), Ok(bind));
         let open = r#"{"ask":"open","id":18446744073709551615}"#;
         let open = decode::<Request>(open.as_bytes()).unwrap();
-        assert_eq!((open.id, open.ask), (u64::MAX, Ask::Open));
+        assert_eq!((open.id, open.ask), (u64::MAX, RequestKind::Open));
         let violated = Message::Event(Event::Violated {
             binding: 3,
             shortfall: Shortfall::Void(Status::SourceLost).into(),
@@ -93,7 +93,7 @@ mod tests {
         for packet in none {
             assert!(decode::<Request>(packet).is_err());
         }
-        let need = Need {
+        let need = PlainRequirement {
             below_ns: -1,
             above_ns: 1,
             resolution_ns: 1,

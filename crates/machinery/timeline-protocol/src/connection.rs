@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::packet;
 use crate::{
-    Answer, Ask, Event, MOST_BYTES, Message, Page, RefusalCode, Reply, Request, decode, encode,
+    Answer, Event, MOST_BYTES, Message, Page, RefusalCode, Reply, Request, RequestKind, decode,
+    encode,
 };
 use crate::{Directory, TimelineName};
 
@@ -28,7 +29,7 @@ pub enum ClientError {
     #[error("no daemon maintains this timeline: {0}")]
     NoDaemon(io::Error),
     /// The connection broke.
-    #[error("the connection to the daemon broke: {0}")]
+    #[error("the connection to the daemon failed: {0}")]
     Broken(io::Error),
     /// The daemon ended the connection or did not follow the protocol.
     #[error("the daemon ended the connection")]
@@ -63,7 +64,7 @@ impl Connection {
     ///
     /// # Errors
     /// Fails if no answer arrives, or if the answer is a refusal.
-    pub fn ask(&mut self, ask: Ask) -> Result<Answer, ClientError> {
+    pub fn ask(&mut self, ask: RequestKind) -> Result<Answer, ClientError> {
         self.ask_for(ask).map(|(answer, _)| answer)
     }
 
@@ -72,7 +73,7 @@ impl Connection {
     /// # Errors
     /// Fails as [`Self::ask`] does.
     pub fn page(&mut self) -> Result<(Page, OwnedFd), ClientError> {
-        match self.ask_for(Ask::Open)? {
+        match self.ask_for(RequestKind::Open)? {
             (Answer::Page(page), Some(fd)) => Ok((page, fd)),
             _ => Err(ClientError::Ended),
         }
@@ -84,7 +85,7 @@ impl Connection {
     /// # Errors
     /// Fails as [`Self::ask`] does.
     pub fn relation(&mut self) -> Result<OwnedFd, ClientError> {
-        match self.ask_for(Ask::Relation)? {
+        match self.ask_for(RequestKind::Relation)? {
             (Answer::Relation, Some(fd)) => Ok(fd),
             _ => Err(ClientError::Ended),
         }
@@ -96,7 +97,7 @@ impl Connection {
     /// # Errors
     /// Fails as [`Self::ask`] does.
     pub fn host_clock(&mut self) -> Result<OwnedFd, ClientError> {
-        match self.ask_for(Ask::HostClock)? {
+        match self.ask_for(RequestKind::HostClock)? {
             (Answer::HostClock, Some(fd)) => Ok(fd),
             _ => Err(ClientError::Ended),
         }
@@ -127,7 +128,7 @@ impl Connection {
         self.socket.as_fd()
     }
 
-    fn ask_for(&mut self, ask: Ask) -> Result<(Answer, Option<OwnedFd>), ClientError> {
+    fn ask_for(&mut self, ask: RequestKind) -> Result<(Answer, Option<OwnedFd>), ClientError> {
         self.last_id += 1;
         let id = self.last_id;
         let request = encode(&Request { id, ask });

@@ -40,16 +40,16 @@ pub struct FedSync {
 
 /// Reason why a datagram is not a valid report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotFed {
+pub enum FeedError {
     /// The datagram is longer than [`MOST_FEED_BYTES`].
-    #[error("the feed says more than a Sync needs")]
+    #[error("the feed's datagram is longer than a record of a Sync")]
     TooLong,
     /// The datagram is not one JSON object with exactly the fields of a [`FedSync`].
-    #[error("the feed says something that is no Sync's record")]
+    #[error("the feed's datagram is not a record of a Sync")]
     Malformed,
     /// The origin is before the epoch or beyond the range of nanoseconds, which no message can
     /// carry.
-    #[error("the feed's Sync left its grandmaster at an instant that no message can carry")]
+    #[error("the origin of the feed's Sync is outside the range of a PTP message")]
     Origin,
 }
 
@@ -97,11 +97,11 @@ impl FedSync {
     ///
     /// # Errors
     /// Fails if the datagram is too long, has another form, or has an invalid instant.
-    pub fn decode(datagram: &[u8]) -> Result<Self, NotFed> {
+    pub fn decode(datagram: &[u8]) -> Result<Self, FeedError> {
         if datagram.len() > MOST_FEED_BYTES {
-            return Err(NotFed::TooLong);
+            return Err(FeedError::TooLong);
         }
-        let text: Text = serde_json::from_slice(datagram).map_err(|_| NotFed::Malformed)?;
+        let text: Text = serde_json::from_slice(datagram).map_err(|_| FeedError::Malformed)?;
         let exact = |length: Option<Nanoseconds>| length.map(|length| length.0);
         Ok(Self {
             source: text.source,
@@ -112,7 +112,7 @@ impl FedSync {
                 correction: exact(text.correction_ns),
                 path_delay: exact(text.path_delay_ns),
                 offset: exact(text.offset_ns),
-                verdict: text.verdict.parse().map_err(|_| NotFed::Malformed)?,
+                verdict: text.verdict.parse().map_err(|_| FeedError::Malformed)?,
             },
             stamp_error: text.stamp_error_ns.0,
             unvouched: text.unvouched_ns.0,
@@ -123,12 +123,12 @@ impl FedSync {
 }
 
 /// Converts an origin timestamp; fails if encoding the result would not give the same value.
-fn origin(ns: i64) -> Result<Timestamp, NotFed> {
+fn origin(ns: i64) -> Result<Timestamp, FeedError> {
     let at = Timestamp::from_ns(ns);
     if at.as_ns() == ns {
         Ok(at)
     } else {
-        Err(NotFed::Origin)
+        Err(FeedError::Origin)
     }
 }
 
@@ -221,16 +221,16 @@ mod tests {
             assert!(text.contains(from), "{from}");
             let other = text.replace(from, to);
             let decoded = FedSync::decode(other.as_bytes());
-            assert_eq!(decoded, Err(NotFed::Malformed), "{other}");
+            assert_eq!(decoded, Err(FeedError::Malformed), "{other}");
         }
         for origin in ["-1", "9223372036000000000"] {
             let other = text.replace(
                 "\"origin_ns\":1000000000",
                 &format!("\"origin_ns\":{origin}"),
             );
-            assert_eq!(FedSync::decode(other.as_bytes()), Err(NotFed::Origin));
+            assert_eq!(FedSync::decode(other.as_bytes()), Err(FeedError::Origin));
         }
         let long = text.replace("gm-1", &"x".repeat(MOST_FEED_BYTES));
-        assert_eq!(FedSync::decode(long.as_bytes()), Err(NotFed::TooLong));
+        assert_eq!(FedSync::decode(long.as_bytes()), Err(FeedError::TooLong));
     }
 }

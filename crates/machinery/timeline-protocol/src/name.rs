@@ -15,7 +15,8 @@ pub struct TimelineName(String);
 /// Error for a text that is not a valid name; contains the text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{}` is no name of a timeline: 1 to 64 letters, digits, `_`, `.` and `-`, no dot in front",
+    "`{}` is not a name of a timeline: write 1 to 64 letters, digits, `_`, `.` and `-`, no dot in \
+     front",
     .0.escape_debug()
 )]
 pub struct BadName(pub String);
@@ -71,8 +72,9 @@ impl fmt::Display for TimelineName {
     }
 }
 
-/// Offset basis of 128-bit FNV (RFC 9923, section 5); the prime follows.
+/// Offset basis of 128-bit FNV (RFC 9923, section 5).
 const FNV_OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+/// Prime of 128-bit FNV (RFC 9923, section 5).
 const FNV_PRIME: u128 = (1 << 88) + 0x13b;
 
 #[cfg(test)]

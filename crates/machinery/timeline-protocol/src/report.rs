@@ -9,7 +9,7 @@ use crate::{StampText, TimelineName, TimelineScale};
 pub struct Report {
     /// Name of the timeline.
     pub name: TimelineName,
-    /// Scale of its nanoseconds.
+    /// Scale of the timeline's nanoseconds.
     pub scale: TimelineScale,
     /// Reading of the timeline at the time of the report.
     #[serde(flatten)]

@@ -11,17 +11,17 @@ pub struct Request {
     pub id: u64,
     /// Kind and content of the request.
     #[serde(flatten)]
-    pub ask: Ask,
+    pub ask: RequestKind,
 }
 
 /// Kinds of requests, with their content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "snake_case")]
-pub enum Ask {
+pub enum RequestKind {
     /// Requests the timeline's page; its descriptor is in the packet of the reply.
     Open,
     /// Requests a binding with this requirement.
-    Bind(Need),
+    Bind(PlainRequirement),
     /// Ends a binding of this connection.
     Unbind {
         /// Number of the binding.
@@ -33,7 +33,7 @@ pub enum Ask {
         binding: u64,
         /// The new requirement.
         #[serde(flatten)]
-        need: Need,
+        need: PlainRequirement,
     },
     /// Requests the state of a binding of this connection: its requirement, and why it is not met.
     Get {
@@ -63,7 +63,7 @@ pub enum Ask {
 
 /// Requirement on a timeline, in plain numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Need {
+pub struct PlainRequirement {
     /// Maximum distance of true time before the estimate, in nanoseconds.
     pub below_ns: i64,
     /// Maximum distance of true time after the estimate, in nanoseconds.
@@ -72,7 +72,7 @@ pub struct Need {
     pub resolution_ns: i64,
 }
 
-impl Need {
+impl PlainRequirement {
     /// Converts to a requirement; `None` if a distance is negative or the resolution is not
     /// positive.
     pub fn requirement(&self) -> Option<Requirement> {
@@ -85,7 +85,7 @@ impl Need {
     }
 }
 
-impl From<Requirement> for Need {
+impl From<Requirement> for PlainRequirement {
     fn from(requirement: Requirement) -> Self {
         Self {
             below_ns: requirement.below.as_ns(),

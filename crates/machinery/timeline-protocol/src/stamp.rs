@@ -29,7 +29,7 @@ pub struct IntervalText {
 
 impl From<Stamp> for StampText {
     fn from(stamp: Stamp) -> Self {
-        let ns = |at: Instant<timeloom_clock::Timeline>| at.as_ns();
+        let ns = |at: Instant<timeloom_clock::TimelineTime>| at.as_ns();
         Self {
             timeline: format!("{:032x}", stamp.timeline().0),
             status: stamp.status(),

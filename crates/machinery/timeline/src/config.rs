@@ -14,7 +14,7 @@ use timeloom_clock::timeline::{Config, PollLimits};
 use timeloom_time::Duration;
 
 use crate::outputs;
-use crate::source::peer_words::{Key, KeyError};
+use crate::source::peer_codec::{Key, KeyError};
 use timeloom_timeline_protocol::TimelineName;
 use timeloom_timeline_protocol::TimelineScale;
 
@@ -155,7 +155,7 @@ impl DaemonConfig {
                 .iter()
                 .any(|other| other.name == *name)
             {
-                return bad("there are two of this name");
+                return bad("two timelines have this name");
             }
             let lengths = [
                 timeline.fresh_for,
@@ -185,7 +185,8 @@ impl DaemonConfig {
             }
             if stated.jitter_ppb.is_some() != stated.wander_ppt_per_s.is_some() {
                 return bad(
-                    "oscillator.jitter_ppb and wander_ppt_per_s say something together only",
+                    "oscillator.jitter_ppb and wander_ppt_per_s have an effect only together: set \
+                     both, or neither",
                 );
             }
             if stated.jitter_ppb.unwrap_or(0) < 0 || stated.wander_ppt_per_s.unwrap_or(0) < 0 {
@@ -272,9 +273,9 @@ impl TimelineConfig {
         }
     }
 
-    /// Returns the configuration of the timeline's keeper, for a core clock whose oscillator is
+    /// Returns the configuration of the timeline's estimator, for a core clock whose oscillator is
     /// `oscillator`.
-    pub fn keeper(&self, oscillator: OscillatorSpec) -> Config {
+    pub fn estimator(&self, oscillator: OscillatorSpec) -> Config {
         let mut config = Config::new(self.timeline(), oscillator, self.sources.len());
         config.tolerated_liars = self.tolerated_liars.unwrap_or(config.tolerated_liars);
         Config {
@@ -344,7 +345,7 @@ fn some_length<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D
 
 fn id<'de, D: Deserializer<'de>>(from: D) -> Result<Option<TimelineId>, D::Error> {
     let text = String::deserialize(from)?;
-    let wrong = || serde::de::Error::custom("an id is 32 hexadecimal digits");
+    let wrong = || serde::de::Error::custom("an id must be 32 hexadecimal digits");
     if text.len() != 32 {
         return Err(wrong());
     }
@@ -392,7 +393,7 @@ mod tests {
         assert!(mistake(&timeline("time_to_live = \"0 s\"")).contains("positive"));
         assert!(mistake(&timeline("id = \"12\"")).contains("32"));
         assert!(mistake(&timeline("tolerated_liars = 1")).contains("less than"));
-        assert!(mistake(&(timeline("") + &timeline(""))).contains("two of this name"));
+        assert!(mistake(&(timeline("") + &timeline(""))).contains("have this name"));
         assert!(
             "sundial"
                 .parse::<SourceConfig>()

@@ -9,14 +9,14 @@ use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
 
 use timeloom_clock::quality::{Requirement, TimelineId};
-use timeloom_clock::timeline::{Disturbance, Impossible, Keeper, SourceId};
+use timeloom_clock::timeline::{Disturbance, Estimator, SourceId, UnmetRequirement};
 use timeloom_publish::{PageWriter, WriterError};
 use timeloom_time::Duration;
 
 use crate::LocalClock;
 use crate::config::TimelineConfig;
 use crate::outputs::{OutputError, Outputs};
-use crate::source::{self, FromUtc, SourceThread, Untold};
+use crate::source::{self, FromUtc, SourceFailure, SourceThread};
 use crate::status_journal::StatusJournal;
 use crate::worker::{Input, Worker};
 use timeloom_timeline_protocol::{Directory, Page, Report, TimelineName, TimelineScale, VERSION};
@@ -41,13 +41,13 @@ pub(crate) enum KeepError {
     /// The timeline's page cannot be created, possibly because another daemon keeps this timeline.
     Page(WriterError),
     /// A source can never work as it is configured.
-    Source(Untold),
+    Source(SourceFailure),
     /// An output cannot be written as it is configured; the error names the output and the fix.
     Output(OutputError),
-    /// The journal cannot be written: path of the journal, and the error.
+    /// The journal at this path cannot be written.
     Journal(PathBuf, std::io::Error),
     /// No polling rate can meet the accuracy that the configuration requires.
-    Accuracy(Impossible),
+    Accuracy(UnmetRequirement),
 }
 
 impl Timeline {
@@ -83,15 +83,15 @@ impl Timeline {
                 SourceThread::start(SourceId(index), label, open, &inputs)
             })
             .collect();
-        let keeper_config = config.keeper(clock.oscillator(config.oscillator()));
-        let mut keeper = Keeper::new(keeper_config, clock.now());
+        let estimator_config = config.estimator(clock.oscillator(config.oscillator()));
+        let mut estimator = Estimator::new(estimator_config, clock.now());
         if let Some(accuracy) = config.accuracy {
-            let required = keeper.bind(Requirement::within(accuracy));
+            let required = estimator.bind(Requirement::within(accuracy));
             required.map_err(KeepError::Accuracy)?;
         }
         let worker = Worker {
-            keeper,
-            config: keeper_config,
+            estimator,
+            config: estimator_config,
             clock: clock.clone(),
             from_utc: FromUtc::of(config),
             pages: [memory, file],
@@ -110,7 +110,7 @@ impl Timeline {
             tai_offset_s: config.tai_offset_s,
             path,
             page: Arc::new(page),
-            resolution: keeper_config.resolution,
+            resolution: estimator_config.resolution,
             inputs,
         };
         let thread = std::thread::spawn(move || worker.run(&inbox));
@@ -148,8 +148,8 @@ impl Timeline {
         }
     }
 
-    /// Reports a disturbance to the keeper, such as a step of the system clock that another thread
-    /// detected.
+    /// Reports a disturbance to the estimator, such as a step of the system clock that another
+    /// thread detected.
     pub fn disturb(&self, disturbance: Disturbance) {
         let _ = self.inputs.send(Input::Disturbed(disturbance));
     }

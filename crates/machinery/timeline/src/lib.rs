@@ -1,8 +1,8 @@
 //! The daemon that keeps timelines: it connects the models of `timeloom-clock` with the pages of
 //! `timeloom-publish`.
 //!
-//! - [`serve()`] runs the daemon: a thread per timeline that owns its keeper and its pages
-//!   ([`keep`](crate::Timeline)), a thread per source that polls at the keeper's request, and a
+//! - [`serve()`] runs the daemon: a thread per timeline that owns its estimator and its pages
+//!   ([`keep`](crate::Timeline)), a thread per source that polls at the estimator's request, and a
 //!   thread per client.
 //! - [`source`] adapts sources of time, such as the system clock, chronyd or a PTP slave.
 //!

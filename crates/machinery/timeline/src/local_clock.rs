@@ -119,7 +119,7 @@ impl LocalClock {
         }
     }
 
-    /// Reads all values that a keeper needs to detect disturbances.
+    /// Reads all values that an estimator needs to detect disturbances.
     pub fn now(&self) -> LocalNow {
         let marker = self.marker();
         let suspended = Duration::from_ns(self.suspended_ns());

@@ -52,7 +52,7 @@ pub(crate) enum OutputMistake {
     Version,
     #[error("clockbound, chrony_sock and ntp_shm tell UTC: scale must be \"tai\"")]
     LocalScale,
-    #[error("{key} is also that of timeline {other}: give each its own")]
+    #[error("{key} is also that of timeline {other}: give each timeline its own")]
     Shared {
         key: &'static str,
         other: TimelineName,
@@ -71,7 +71,7 @@ pub(crate) struct OutputError {
 #[derive(Debug, thiserror::Error)]
 enum OutputFault {
     #[error(
-        "version 3 counts by the time-stamp counter, which is not in use here: \
+        "version 3 counts by the time-stamp counter, which is not in use here: set \
          clockbound_version = 2"
     )]
     NoTsc,
@@ -85,7 +85,7 @@ enum OutputFault {
     OtherFormat(u8),
     #[error("its lock {path}: {1}: name another place", path = .0.display())]
     Lock(PathBuf, io::Error),
-    #[error("another daemon writes it: name another")]
+    #[error("another daemon writes it: name another file")]
     Taken,
     #[error("{0}: choose another unit, or remove what `ipcs -m` shows for key 0x{1:x}")]
     Shm(io::Error, u32),

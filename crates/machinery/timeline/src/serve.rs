@@ -22,8 +22,8 @@ use crate::source::peer;
 use crate::worker::Worker;
 use crate::{LocalClock, Timeline, outputs, step_watch};
 use timeloom_timeline_protocol::{
-    Answer, Ask, Directory, MOST_BYTES, Message, Need, RefusalCode, Reply, Request, TimelineName,
-    decode, encode, packet,
+    Answer, Directory, MOST_BYTES, Message, PlainRequirement, RefusalCode, Reply, Request,
+    RequestKind, TimelineName, decode, encode, packet,
 };
 
 /// Running daemon; dropping this value ends it.
@@ -38,7 +38,7 @@ pub struct Daemon {
 #[derive(Debug)]
 struct ServedTimeline {
     timeline: Timeline,
-    keeper: Option<JoinHandle<()>>,
+    worker: Option<JoinHandle<()>>,
     listener: Arc<OwnedFd>,
     clients: Clients,
 }
@@ -57,7 +57,7 @@ pub enum ServeError {
         /// Directory in which that daemon publishes.
         directory: std::path::PathBuf,
     },
-    /// A system call failed: the operation, and the error.
+    /// This operation failed with the system's error.
     #[error("{0}: {1}")]
     System(String, io::Error),
 }
@@ -91,7 +91,7 @@ pub fn serve(config: &DaemonConfig) -> Result<Daemon, ServeError> {
     for timeline_config in &config.timelines {
         let name = &timeline_config.name;
         let started = Timeline::start(timeline_config, &directory, &clock);
-        let (timeline, keeper) = started.map_err(|error| match error {
+        let (timeline, worker) = started.map_err(|error| match error {
             KeepError::Page(WriterError::Taken) => ServeError::Taken {
                 name: name.clone(),
                 directory: directory.path().to_owned(),
@@ -137,7 +137,7 @@ pub fn serve(config: &DaemonConfig) -> Result<Daemon, ServeError> {
         let idle_for = timeline_config.idle_for;
         let served = ServedTimeline {
             timeline: timeline.clone(),
-            keeper: Some(keeper),
+            worker: Some(worker),
             listener: listener.clone(),
             clients: clients.clone(),
         };
@@ -215,8 +215,8 @@ impl Drop for Daemon {
             let _ = rustix::net::shutdown(&*served.listener, Shutdown::Both);
             served.timeline.end();
             served.clients.end();
-            if let Some(keeper) = served.keeper.take() {
-                let _ = keeper.join();
+            if let Some(worker) = served.worker.take() {
+                let _ = worker.join();
             }
         }
     }
@@ -302,13 +302,13 @@ impl Client {
         }
     }
 
-    fn answer(&mut self, ask: Ask) -> Answer {
+    fn answer(&mut self, ask: RequestKind) -> Answer {
         let ending = || refuse(RefusalCode::Ending, "the daemon is ending");
         let answer = match ask {
-            Ask::Open => Some(Answer::Page(self.timeline.describe())),
-            Ask::Bind(need) => self.bind(need),
-            Ask::Unbind { binding } => self.with(binding, Worker::unbind_for),
-            Ask::Set { binding, need } => match need.requirement() {
+            RequestKind::Open => Some(Answer::Page(self.timeline.describe())),
+            RequestKind::Bind(need) => self.bind(need),
+            RequestKind::Unbind { binding } => self.with(binding, Worker::unbind_for),
+            RequestKind::Set { binding, need } => match need.requirement() {
                 None => Some(nonsense()),
                 Some(requirement) => self.with(binding, move |worker, id| {
                     match worker.set(id, requirement) {
@@ -317,16 +317,16 @@ impl Client {
                     }
                 }),
             },
-            Ask::Get { binding } => self.with(binding, |worker, id| {
+            RequestKind::Get { binding } => self.with(binding, |worker, id| {
                 worker
                     .get(id)
                     .map_or_else(|| no_binding(id.0), Answer::Binding)
             }),
-            Ask::Subscribe { binding } => self.with(binding, |worker, id| {
+            RequestKind::Subscribe { binding } => self.with(binding, |worker, id| {
                 worker.subscribe(id);
                 Answer::Done
             }),
-            Ask::Convert { ticks } => {
+            RequestKind::Convert { ticks } => {
                 self.timeline
                     .call(move |worker| match worker.convert(ticks) {
                         Ok(stamp) => Answer::Stamp(stamp.into()),
@@ -334,22 +334,22 @@ impl Client {
                         Err(error @ PastError::InFuture) => refuse(RefusalCode::InFuture, error),
                     })
             }
-            Ask::Relation | Ask::HostClock => {
-                let why = "this machine is no guest of a relay: read the page itself";
+            RequestKind::Relation | RequestKind::HostClock => {
+                let why = "this machine is not a guest of a relay: read the page itself";
                 Some(refuse(RefusalCode::BadRequest, why))
             }
-            Ask::Report => self
+            RequestKind::Report => self
                 .timeline
                 .report()
                 .map(|report| Answer::Report(Box::new(report))),
         };
-        if let Ask::Unbind { binding } = ask {
+        if let RequestKind::Unbind { binding } = ask {
             self.bindings.remove(&binding);
         }
         answer.unwrap_or_else(ending)
     }
 
-    fn bind(&mut self, need: Need) -> Option<Answer> {
+    fn bind(&mut self, need: PlainRequirement) -> Option<Answer> {
         let Some(requirement) = need.requirement() else {
             return Some(nonsense());
         };

@@ -1,7 +1,7 @@
-//! Worker of a timeline: the thread that owns its keeper and its pages.
+//! Worker of a timeline: the thread that owns its estimator and its pages.
 //!
 //! All inputs reach the thread through one channel: answers of sources, disturbances, and requests
-//! of clients. The keeper therefore needs no lock, and no other thread sees a state between two
+//! of clients. The estimator therefore needs no lock, and no other thread sees a state between two
 //! inputs.
 
 use std::collections::BTreeMap;
@@ -11,14 +11,14 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 
 use timeloom_clock::quality::{Requirement, Shortfall, Stamp, Status};
 use timeloom_clock::timeline::{
-    Action, BindingId, Config, Disturbance, Impossible, Keeper, PastError, SourceId,
+    Action, BindingId, Config, Disturbance, Estimator, PastError, SourceId, UnmetRequirement,
 };
 use timeloom_publish::{PageWriter, TimeType};
 use timeloom_time::Duration;
 
 use crate::LocalClock;
 use crate::outputs::Outputs;
-use crate::source::{FromUtc, Sample, SourceThread, Untold};
+use crate::source::{FromUtc, Sample, SourceFailure, SourceThread};
 use crate::status_journal::{self, StatusJournal};
 use crate::subscriber::Subscriber;
 use timeloom_timeline_protocol::{Binding, Report, SourceReport, TimelineName, TimelineScale};
@@ -28,7 +28,7 @@ pub(crate) enum Input {
     /// Answer of a source, and its [`crate::source::Source::contradiction`].
     Answer {
         id: SourceId,
-        answer: Result<Sample, Untold>,
+        answer: Result<Sample, SourceFailure>,
         contradiction: Option<String>,
     },
     Disturbed(Disturbance),
@@ -38,7 +38,7 @@ pub(crate) enum Input {
 
 /// State owned by the worker thread.
 pub(crate) struct Worker {
-    pub(crate) keeper: Keeper,
+    pub(crate) estimator: Estimator,
     pub(crate) config: Config,
     pub(crate) clock: Arc<LocalClock>,
     pub(crate) from_utc: FromUtc,
@@ -58,15 +58,15 @@ impl Worker {
         loop {
             self.act();
             if let Some(journal) = &mut self.journal {
-                journal.note_age(self.keeper.segment(), self.clock.core());
+                journal.note_age(self.estimator.segment(), self.clock.core());
             }
             match inbox.recv_timeout(self.wait()) {
                 Ok(Input::End) | Err(RecvTimeoutError::Disconnected) => break,
                 Ok(event) => self.handle(event),
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            if self.keeper.next_wake() <= self.clock.core() {
-                self.keeper.handle_tick(self.clock.now());
+            if self.estimator.next_wake() <= self.clock.core() {
+                self.estimator.handle_tick(self.clock.now());
             }
         }
         let now = self.clock.core();
@@ -80,9 +80,9 @@ impl Worker {
     /// millisecond, because nothing here justifies a busy loop.
     fn wait(&self) -> core::time::Duration {
         let now = self.clock.core();
-        let mut wake = self.keeper.next_wake();
+        let mut wake = self.estimator.next_wake();
         if self.journal.is_some() {
-            let aged = status_journal::next_change(self.keeper.segment(), now);
+            let aged = status_journal::next_change(self.estimator.segment(), now);
             wake = aged.map_or(wake, |aged| wake.min(aged + Duration::from_ns(1)));
         }
         let wait = wake - now;
@@ -103,7 +103,7 @@ impl Worker {
                 // The pages are marked before anything else, each with one store, so that no reader
                 // continues.
                 self.disrupt(disturbance);
-                self.keeper
+                self.estimator
                     .handle_disturbance(self.clock.now(), disturbance);
             }
             Input::Call(call) => call(self),
@@ -111,7 +111,7 @@ impl Worker {
         }
     }
 
-    fn take_in(&mut self, id: SourceId, answer: Result<Sample, Untold>) {
+    fn take_in(&mut self, id: SourceId, answer: Result<Sample, SourceFailure>) {
         let now = self.clock.now();
         let outer = (-self.config.oscillator.max_error).of_inverse_outward();
         let taken = answer.map_err(|untold| untold.0).and_then(|sample| {
@@ -124,18 +124,18 @@ impl Worker {
                 Sample::Unproven { .. } => None,
             };
             if width.is_some_and(|width| width > WORTHLESS) {
-                return Err("the interval is too wide to be worth anything".to_owned());
+                return Err("the interval is too wide to be of use".to_owned());
             }
             let taken = match sample {
-                Sample::Exchange(exchange) => self.keeper.handle_exchange(now, id, &exchange),
+                Sample::Exchange(exchange) => self.estimator.handle_exchange(now, id, &exchange),
                 Sample::Bound {
                     era,
                     bound,
                     authenticated,
                 } => self
-                    .keeper
+                    .estimator
                     .handle_bound(now, id, (era, authenticated), &bound),
-                Sample::Unproven { era } => self.keeper.handle_unproven(now, id, era),
+                Sample::Unproven { era } => self.estimator.handle_unproven(now, id, era),
             };
             taken.map_err(|refused| refused.to_string())?;
             Ok(width)
@@ -152,7 +152,7 @@ impl Worker {
     }
 
     fn act(&mut self) {
-        while let Some(action) = self.keeper.poll_action() {
+        while let Some(action) = self.estimator.poll_action() {
             match action {
                 Action::Poll { source, era } => self.sources[source.0].ask(era),
                 Action::Publish(segment) => {
@@ -167,7 +167,7 @@ impl Worker {
                 Action::Alive(until) => {
                     self.pages.iter().for_each(|page| page.keep_alive(until));
                     let time_type = self.time_type();
-                    let segment = self.keeper.segment();
+                    let segment = self.estimator.segment();
                     self.outputs.refresh(segment, &self.clock, time_type);
                 }
                 Action::Violated { binding, why } => self.tell(binding, Some(why)),
@@ -218,8 +218,8 @@ impl Worker {
         &mut self,
         requirement: Requirement,
         client: Arc<OwnedFd>,
-    ) -> Result<BindingId, Impossible> {
-        let id = self.keeper.bind(requirement)?;
+    ) -> Result<BindingId, UnmetRequirement> {
+        let id = self.estimator.bind(requirement)?;
         let subscriber = Subscriber {
             client,
             subscribed: false,
@@ -230,7 +230,7 @@ impl Worker {
     }
 
     pub(crate) fn unbind(&mut self, binding: BindingId) {
-        self.keeper.unbind(binding);
+        self.estimator.unbind(binding);
         self.subscribers.remove(&binding);
     }
 
@@ -238,12 +238,12 @@ impl Worker {
         &mut self,
         binding: BindingId,
         requirement: Requirement,
-    ) -> Result<bool, Impossible> {
-        self.keeper.set_requirement(binding, requirement)
+    ) -> Result<bool, UnmetRequirement> {
+        self.estimator.set_requirement(binding, requirement)
     }
 
     pub(crate) fn get(&self, binding: BindingId) -> Option<Binding> {
-        let requirement = self.keeper.requirement(binding)?;
+        let requirement = self.estimator.requirement(binding)?;
         let shortfall = self.subscribers.get(&binding)?.shortfall;
         Some(Binding {
             binding: binding.0,
@@ -261,7 +261,7 @@ impl Worker {
 
     pub(crate) fn convert(&self, ticks: u64) -> Result<Stamp, PastError> {
         let now = self.clock.now();
-        self.keeper.convert(self.clock.core_at(ticks), &now)
+        self.estimator.convert(self.clock.core_at(ticks), &now)
     }
 
     /// Returns a text about the contradictions between stated TAI offsets: those of the kernel and
@@ -277,7 +277,7 @@ impl Worker {
 
     pub(crate) fn report(&mut self, name: TimelineName, scale: TimelineScale) -> Report {
         let now = self.clock.now();
-        let segment = *self.keeper.segment();
+        let segment = *self.estimator.segment();
         let ppb = |rate: f64| rate * 1e9;
         let growth = segment.below_growth.max(segment.above_growth);
         let sources = self.sources.iter().map(|source| SourceReport {
@@ -287,9 +287,9 @@ impl Worker {
         Report {
             name,
             scale,
-            stamp: self.keeper.read(&now).into(),
+            stamp: self.estimator.read(&now).into(),
             bindings: self.subscribers.len(),
-            poll_interval_ns: self.keeper.interval().as_ns(),
+            poll_interval_ns: self.estimator.interval().as_ns(),
             frequency_ppb: ppb(segment.map.rate.as_f64() - 1.0),
             growth_ppb: growth.as_ppt() as f64 / 1e3,
             published: self.published,
@@ -297,7 +297,7 @@ impl Worker {
             last_disturbance: self.last_disturbance.map(|what| what.to_string()),
             tai_offset_contradiction: self.contradiction(),
             statistical_ns: self
-                .keeper
+                .estimator
                 .statistical(0.999_999)
                 .map(|view| view.within.as_ns()),
             sources: sources.collect(),

@@ -12,19 +12,19 @@ use std::time::{Duration, Instant};
 use rustix::net::Shutdown;
 use timeloom_publish::{Refusal, Region, RelationWriter};
 use timeloom_timeline_protocol::{
-    Answer as DaemonAnswer, Ask, Directory, MOST_BYTES, Message, Reply, Request, TimelineName,
-    decode, encode, packet,
+    Answer as DaemonAnswer, Directory, MOST_BYTES, Message, Reply, Request, RequestKind,
+    TimelineName, decode, encode, packet,
 };
 
 use crate::channel::Channel;
 use crate::frames::{Frames, message};
 use crate::link::Link;
-use crate::measure::{Answer, BEAT, Beat, BeatPace, Measured, own};
-use crate::words::{FromGuest, FromHost, VM_VERSION};
+use crate::measure::{Answer, BEAT, Beat, BeatPace, CounterEstimate, own};
+use crate::protocol::{FromGuest, FromHost, VM_VERSION};
 
 /// Agent in a guest. Its threads end when the value is dropped.
 #[derive(Debug)]
-pub struct Agent {
+pub struct GuestAgent {
     shared: Arc<Shared>,
     listeners: Vec<Arc<OwnedFd>>,
     threads: Vec<JoinHandle<()>>,
@@ -33,7 +33,7 @@ pub struct Agent {
 #[derive(Debug)]
 struct Shared {
     link: Link,
-    /// Channel to the host that is open now.
+    /// Current channel to the host.
     channel: Mutex<Arc<Channel>>,
     region: Region,
     /// Descriptor of the region that is passed to programs; it is read-only.
@@ -55,11 +55,11 @@ struct State {
     nonce: u64,
     welcome: bool,
     answer: Option<Answer>,
-    measured: Measured,
+    measured: CounterEstimate,
     programs: BTreeMap<u64, Arc<OwnedFd>>,
 }
 
-impl Agent {
+impl GuestAgent {
     /// Starts an agent. `link` leads to the host. `region` and `clock` are memory that the host
     /// shares with this machine: the region, and the clock page, if there is one. Programs connect
     /// to sockets in `directory`.
@@ -133,7 +133,7 @@ impl Agent {
     }
 }
 
-impl Drop for Agent {
+impl Drop for GuestAgent {
     fn drop(&mut self) {
         self.shared.ended.store(true, Relaxed);
         for entry in self.shared.region.timelines() {
@@ -185,8 +185,8 @@ impl Shared {
         }
     }
 
-    /// Main loop of a thread: sends hellos until the host answers, and then beats. A beat is a sign
-    /// of life and a measurement.
+    /// Main loop of a thread: sends hellos until the host answers, and then heartbeats. A heartbeat
+    /// is a sign of life, and its answer measures the relation of the counters.
     fn beat(&self) {
         let mut answered = Instant::now();
         let mut pace = BeatPace::default();
@@ -359,10 +359,10 @@ impl Shared {
     }
 
     /// Answers a request for which the host is not needed. Returns the answer with a descriptor.
-    fn own_answer(&self, ask: &Ask) -> Option<(DaemonAnswer, BorrowedFd<'_>)> {
+    fn own_answer(&self, ask: &RequestKind) -> Option<(DaemonAnswer, BorrowedFd<'_>)> {
         match ask {
-            Ask::Relation => Some((DaemonAnswer::Relation, self.relation.fd())),
-            Ask::HostClock => {
+            RequestKind::Relation => Some((DaemonAnswer::Relation, self.relation.fd())),
+            RequestKind::HostClock => {
                 let clock = self.clock.as_ref()?;
                 Some((DaemonAnswer::HostClock, clock.as_fd()))
             }
@@ -398,5 +398,5 @@ impl Shared {
     }
 }
 
-/// Interval at which threads check if the agent has ended.
+/// Interval at which threads check whether the agent has ended.
 const LOOK: Duration = Duration::from_millis(400);

@@ -4,9 +4,9 @@
 //!
 //! - [`Relay`]: the host's side of one virtual machine. It copies the pages of daemons into the
 //!   machine's region, and forwards the guest's requests to the daemons, within quotas.
-//! - [`Agent`]: the guest's side, at the end of a [`Link`]. It measures the relation of the guest's
-//!   counter to the host's. It also serves the sockets at which programs expect a daemon, so that
-//!   they use the library as on any machine.
+//! - [`GuestAgent`]: the guest's side, at the end of a [`Link`]. It measures the relation of the
+//!   guest's counter to the host's. It also serves the sockets at which programs expect a daemon,
+//!   so that they use the library as on any machine.
 //! - [`monitor`]: events of the emulator. [`devices`]: discovery of region and port in a guest.
 //!   [`qemu`]: arguments of the emulator.
 //! - [`Frames`]: framing of messages in a stream of bytes, any part of which may be missing.
@@ -25,13 +25,13 @@ mod link;
 mod measure;
 pub mod monitor;
 mod pace;
+mod protocol;
 pub mod qemu;
 mod relay;
 mod session;
-mod words;
 
-pub use agent::Agent;
+pub use agent::GuestAgent;
 pub use frames::{Frames, MOST_FRAME_BYTES};
 pub use link::{Link, VSOCK_PORT};
+pub use protocol::{FromGuest, FromHost, VM_VERSION};
 pub use relay::{Relay, RelayError, RelayStats};
-pub use words::{FromGuest, FromHost, VM_VERSION};

@@ -7,11 +7,11 @@ use timeloom_publish::{Bounds, PageCounter, Region, Relation, now_ticks};
 
 /// Relation of the guest's counter to the host's, as known from all measurements.
 #[derive(Debug, Default)]
-pub(crate) struct Measured {
+pub(crate) struct CounterEstimate {
     relation: Option<Relation>,
 }
 
-/// Beat whose answer has not been evaluated yet.
+/// Heartbeat whose answer has not been evaluated yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Beat {
     generation: u64,
@@ -20,7 +20,7 @@ pub(crate) struct Beat {
 }
 
 impl Beat {
-    /// Begins a beat. Must be called directly before the beat is sent.
+    /// Begins a heartbeat. Must be called directly before the heartbeat is sent.
     pub(crate) fn begin(region: &Region) -> Self {
         Self {
             generation: region.generation(),
@@ -53,8 +53,8 @@ impl Beat {
         }
     }
 
-    /// Ends a beat after its answer has arrived. Returns the relation that follows from this beat
-    /// alone, or `None` if it gives none.
+    /// Ends a heartbeat after its answer has arrived. Returns the relation that follows from this
+    /// heartbeat alone, or `None` if it gives none.
     pub(crate) fn end(mut self, answer: &Answer, region: &Region) -> Option<Relation> {
         self.bounds.guest_first(self.sent, answer.received);
         self.bounds.host_first(answer.sent, answer.came);
@@ -66,11 +66,11 @@ impl Beat {
     }
 }
 
-/// Answer of the host to a beat.
+/// Answer of the host to a heartbeat.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answer {
     pub(crate) sequence: u64,
-    /// Host's counter when the host received the beat.
+    /// Host's counter when the host received the heartbeat.
     pub(crate) received: u64,
     /// Host's counter when the host sent the answer.
     pub(crate) sent: u64,
@@ -78,17 +78,17 @@ pub(crate) struct Answer {
     pub(crate) came: u64,
 }
 
-/// Controls the interval until the next beat, which is shorter while the relation is not known
+/// Controls the interval until the next heartbeat, which is shorter while the relation is not known
 /// well. (On a machine with busy processors, the guest often sleeps while its host stores stamps. A
-/// single good beat then suffices for a while.)
+/// single good heartbeat then suffices for a while.)
 #[derive(Debug, Default)]
 pub(crate) struct BeatPace {
     early: u32,
 }
 
 impl BeatPace {
-    /// Returns the interval until the next beat. `is_close` is true if the relation is known well
-    /// enough.
+    /// Returns the interval until the next heartbeat. `is_close` is true if the relation is known
+    /// well enough.
     pub(crate) fn next(&mut self, is_close: bool) -> Duration {
         if is_close {
             self.early = 0;
@@ -104,7 +104,7 @@ impl BeatPace {
     }
 }
 
-impl Measured {
+impl CounterEstimate {
     /// Returns true if the relation is known almost as accurately as possible: its width is at most
     /// [`CLOSE`] times `slack`, in ticks of the counter.
     pub(crate) fn is_close(&self, slack: u64) -> bool {
@@ -130,18 +130,18 @@ impl Measured {
     }
 }
 
-/// Interval between beats while the relation is known well enough.
+/// Interval between heartbeats while the relation is known well enough.
 pub(crate) const BEAT: Duration = Duration::from_secs(1);
 
-/// Interval between beats otherwise. Slightly longer than the interval between two stampings of the
-/// host.
+/// Interval between heartbeats otherwise. Slightly longer than the interval between two stampings
+/// of the host.
 const EARLY: Duration = Duration::from_millis(260);
 
 /// Maximum number of short intervals in a row; they take half a minute.
 const MOST_EARLY: u32 = 120;
 
 /// Ratio of width and slack up to which a relation counts as accurate. The slack is added on both
-/// sides, and the best beat has an uncertainty of about the same size.
+/// sides, and the best heartbeat has an uncertainty of about the same size.
 const CLOSE: u64 = 10;
 
 /// Reads the guest's counter, in ticks.
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn beats_follow_soon_until_one_has_shown_enough() {
-        let (mut measured, mut pace) = (Measured::default(), BeatPace::default());
+        let (mut measured, mut pace) = (CounterEstimate::default(), BeatPace::default());
         let slack = 2_000;
         assert_eq!(
             pace.next(measured.is_close(slack)),

@@ -12,15 +12,15 @@ use timeloom_publish::{
     now_ticks,
 };
 use timeloom_timeline_protocol::{
-    Answer, Ask, ClientError, Connection as Client, Directory, MOST_BYTES, Message, RefusalCode,
-    Reply, Request, TimelineName, decode, encode, packet,
+    Answer, ClientError, Connection as Client, Directory, MOST_BYTES, Message, RefusalCode, Reply,
+    Request, RequestKind, TimelineName, decode, encode, packet,
 };
 
 use crate::channel::Channel;
 use crate::frames::{Frames, message};
 use crate::pace::Pace;
+use crate::protocol::{FromGuest, FromHost, VM_VERSION};
 use crate::session::{Connection, MOST_BINDINGS, Session};
-use crate::words::{FromGuest, FromHost, VM_VERSION};
 
 /// Relay of one virtual machine. Its threads end when the value is dropped.
 #[derive(Debug)]
@@ -375,7 +375,7 @@ impl Shared {
         };
         if matches!(
             request.ask,
-            Ask::Convert { .. } | Ask::Relation | Ask::HostClock
+            RequestKind::Convert { .. } | RequestKind::Relation | RequestKind::HostClock
         ) {
             let why = "not through a relay: the daemon does not know the guest's counter";
             return refuse(RefusalCode::BadRequest, why.to_owned());
@@ -450,10 +450,10 @@ const COPY: Duration = Duration::from_millis(2);
 /// Time without a sign of life of the relay after which a guest considers the daemon dead.
 const ALIVE: Duration = Duration::from_secs(2);
 
-/// Interval at which threads check if the relay or the connection has ended.
+/// Interval at which threads check whether the relay or the connection has ended.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Time for which stamps are stored after a beat. [`BETWEEN_STAMPS`] is the minimum interval
+/// Time for which stamps are stored after a heartbeat. [`BETWEEN_STAMPS`] is the minimum interval
 /// between two stampings, so that a guest cannot keep its host busy.
 const STAMPING: Duration = Duration::from_millis(2);
 const BETWEEN_STAMPS: Duration = Duration::from_millis(250);

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::net::Shutdown;
-use timeloom_timeline_protocol::{Answer, Ask, Message};
+use timeloom_timeline_protocol::{Answer, Message, RequestKind};
 
 /// Connections of a guest that has sent a hello.
 #[derive(Debug)]
@@ -140,14 +140,16 @@ impl Connection {
     }
 
     /// Returns true if the request is within the quota, and records it.
-    pub(crate) fn may(&self, id: u64, ask: &Ask) -> bool {
+    pub(crate) fn may(&self, id: u64, ask: &RequestKind) -> bool {
         let mut bindings = self.lock();
         match ask {
-            Ask::Bind(_) if bindings.asked.len() + bindings.bound.len() >= MOST_BINDINGS => {
+            RequestKind::Bind(_)
+                if bindings.asked.len() + bindings.bound.len() >= MOST_BINDINGS =>
+            {
                 return false;
             }
-            Ask::Bind(_) => bindings.asked.push(id),
-            Ask::Unbind { binding } => {
+            RequestKind::Bind(_) => bindings.asked.push(id),
+            RequestKind::Unbind { binding } => {
                 bindings.bound.remove(binding);
             }
             _ => {}

@@ -24,11 +24,11 @@ mod steps;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use timeloom_clock::Timeline;
+use timeloom_clock::TimelineTime;
 use timeloom_time::{Instant, Virtual};
 
 use crate::hosts::{HostId, Hosts};
-use crate::record::{Halt, Record, Resumed, Stage, Why};
+use crate::record::{Halt, HaltCause, HostRecord, Resumption, Stage};
 
 /// Reaction of the other hosts when a host falls silent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -64,7 +64,7 @@ pub enum Order {
     },
     /// Resume at the agreed instant. If the host resumes later, its clock still counts from that
     /// instant.
-    Resume(Resumed),
+    Resume(Resumption),
     /// Stop the clock and the processes for good.
     Halt(Halt),
 }
@@ -78,15 +78,15 @@ pub struct Agreement {
     members: Hosts,
     silent: Hosts,
     joiners: Hosts,
-    /// Members from which a record has arrived that takes part in the run. If such a member then
-    /// asks to join, it has restarted.
+    /// Members that have sent a record in which they take part in the run. A member of this set
+    /// that asks to join has restarted.
     present: Hosts,
     ballot: u32,
     stage: Own,
     claim: Claim,
     /// Virtual and timeline instant at which the last pause ended.
-    resumed: Resumed,
-    peers: BTreeMap<HostId, Record>,
+    resumed: Resumption,
+    peers: BTreeMap<HostId, HostRecord>,
     orders: VecDeque<Order>,
     #[cfg(test)]
     pub(crate) flaw: Option<crate::explore::Flaw>,
@@ -103,7 +103,7 @@ enum Own {
     Closing(Instant<Virtual>),
     Bound(Instant<Virtual>),
     Standing(Instant<Virtual>),
-    Ready(Instant<Virtual>, Instant<Timeline>, Hosts),
+    Ready(Instant<Virtual>, Instant<TimelineTime>, Hosts),
     Stopped(Halt),
 }
 
@@ -140,7 +140,7 @@ impl Agreement {
             ballot: 0,
             stage: Own::Joining,
             claim: Claim::None,
-            resumed: Resumed {
+            resumed: Resumption {
                 from: Instant::ZERO,
                 at: Instant::ZERO,
             },
@@ -157,7 +157,7 @@ impl Agreement {
     }
 
     /// Returns this host's current record, for sending to the other hosts.
-    pub fn record(&self) -> Record {
+    pub fn record(&self) -> HostRecord {
         let before = self.resumed;
         let stage = match self.stage {
             Own::Joining => Stage::Joining,
@@ -168,7 +168,7 @@ impl Agreement {
             Own::Ready(at, go, joiners) => Stage::Ready { at, go, joiners },
             Own::Stopped(halt) => Stage::Stopped(halt),
         };
-        Record {
+        HostRecord {
             pause: self.pause,
             members: self.members,
             silent: self.silent,
@@ -190,7 +190,7 @@ impl Agreement {
 
     /// Requests the line for a local program: all hosts pause, until [`Self::release`]. A host can
     /// have one claim at a time. For `soonest`, see [`Self::heard`].
-    pub fn claim(&mut self, soonest: Instant<Timeline>) {
+    pub fn claim(&mut self, soonest: Instant<TimelineTime>) {
         if self.claim != Claim::None {
             return;
         }
@@ -210,13 +210,13 @@ impl Agreement {
 
     /// Releases the line when no local program needs it any more. For `soonest`, see
     /// [`Self::heard`].
-    pub fn release(&mut self, soonest: Instant<Timeline>) {
+    pub fn release(&mut self, soonest: Instant<TimelineTime>) {
         self.claim = Claim::None;
         self.advance(soonest);
     }
 
     /// Reports that the ceiling of [`Order::Close`] is in force, and its value.
-    pub fn closed(&mut self, ceiling: Instant<Virtual>, soonest: Instant<Timeline>) {
+    pub fn closed(&mut self, ceiling: Instant<Virtual>, soonest: Instant<TimelineTime>) {
         if self.stage == Own::Proposing {
             self.pause = self.pause.saturating_add(1);
             self.ballot = 0;
@@ -226,7 +226,7 @@ impl Agreement {
     }
 
     /// Reports that clock and processes are stopped, as [`Order::Stand`] demands.
-    pub fn stood(&mut self, soonest: Instant<Timeline>) {
+    pub fn stood(&mut self, soonest: Instant<TimelineTime>) {
         if let Own::Bound(at) = self.stage {
             self.stage = Own::Standing(at);
             self.advance(soonest);
@@ -235,21 +235,21 @@ impl Agreement {
 
     /// Reports that the clock or the processes did not obey an order.
     pub fn failed(&mut self) {
-        self.halt(Why::Failed);
+        self.halt(HaltCause::Failed);
     }
 
-    /// Reports that the wired line beside the network is stuck ([`Why::Line`]). All hosts stop if
-    /// [`OnSilence::Stop`] is configured; otherwise there is no effect.
+    /// Reports that the wired line beside the network is stuck ([`HaltCause::Line`]). All hosts
+    /// stop if [`OnSilence::Stop`] is configured; otherwise there is no effect.
     pub fn line_is_stuck(&mut self) {
         if self.on_silence == OnSilence::Stop {
-            self.halt(Why::Line);
+            self.halt(HaltCause::Line);
         }
     }
 
     /// Processes a record of another host, which must be newer than all its earlier ones. `soonest`
     /// is the earliest timeline instant at which this host could resume if it voted for resuming
     /// now.
-    pub fn heard(&mut self, from: HostId, record: Record, soonest: Instant<Timeline>) {
+    pub fn heard(&mut self, from: HostId, record: HostRecord, soonest: Instant<TimelineTime>) {
         if from == self.me || self.silent.contains(from) || self.is_stopped() {
             return;
         }
@@ -270,7 +270,7 @@ impl Agreement {
             _ => {}
         }
         if member && record.members.contains(from) && self.is_left_out_by(&record) {
-            return self.halt(Why::Excluded);
+            return self.halt(HaltCause::Excluded);
         }
         if member {
             self.present = self.present.with(from);
@@ -280,17 +280,17 @@ impl Agreement {
     }
 
     /// Reports that `host`, a member, has been silent for too long.
-    pub fn lost(&mut self, host: HostId, soonest: Instant<Timeline>) {
+    pub fn lost(&mut self, host: HostId, soonest: Instant<TimelineTime>) {
         if self.is_stopped() || host == self.me || !self.members.contains(host) {
             return;
         }
         match self.on_silence {
-            OnSilence::Stop => self.halt(Why::Silent(host)),
+            OnSilence::Stop => self.halt(HaltCause::Silent(host)),
             OnSilence::Release => {
                 self.silent = self.silent.with(host);
                 self.peers.remove(&host);
                 if self.alive().count() * 2 <= self.members.count() {
-                    return self.halt(Why::Minority);
+                    return self.halt(HaltCause::Minority);
                 }
                 self.advance(soonest);
             }
@@ -299,7 +299,7 @@ impl Agreement {
 
     /// Reports that the other members receive from `host` and this host does not; this host stops.
     pub fn cut_off_from(&mut self, host: HostId) {
-        self.halt(Why::Link(host));
+        self.halt(HaltCause::Link(host));
     }
 
     /// Returns true if this host has stopped for good.
@@ -325,26 +325,26 @@ impl Agreement {
         })
     }
 
-    fn others(&self) -> impl Iterator<Item = (HostId, Option<&Record>)> {
+    fn others(&self) -> impl Iterator<Item = (HostId, Option<&HostRecord>)> {
         let others = self.alive().iter().filter(|host| *host != self.me);
         others.map(|host| (host, self.peers.get(&host)))
     }
 
-    /// Returns the result of a barrier from the record of any host that knows it already.
-    fn told<T>(&self, outcome: impl Fn(&Record) -> Option<T>) -> Option<T> {
+    /// Returns the result of a barrier if the record of any host contains it.
+    fn told<T>(&self, outcome: impl Fn(&HostRecord) -> Option<T>) -> Option<T> {
         self.others()
             .find_map(|(_, record)| record.and_then(&outcome))
     }
 
-    /// Returns the records of all other hosts that count; `None` if any of them is not known to be
-    /// in this host's current pause.
-    fn others_here(&self) -> Option<Vec<&Record>> {
+    /// Returns the records of all other members that are not silent; `None` if any of them is not
+    /// known to be in this host's current pause.
+    fn others_here(&self) -> Option<Vec<&HostRecord>> {
         self.others()
             .map(|(_, record)| record.filter(|record| record.pause == self.pause))
             .collect()
     }
 
-    fn is_left_out_by(&self, record: &Record) -> bool {
+    fn is_left_out_by(&self, record: &HostRecord) -> bool {
         // The others may learn the instant at which the joiner starts later than the joiner does.
         let of_later = record.pause > self.pause
             || (record.pause == self.pause && matches!(record.stage, Stage::Running(_)));
@@ -353,14 +353,14 @@ impl Agreement {
             || record.pause > self.pause.saturating_add(1)
     }
 
-    fn restarted(&mut self, host: HostId, soonest: Instant<Timeline>) {
+    fn restarted(&mut self, host: HostId, soonest: Instant<TimelineTime>) {
         match self.on_silence {
-            OnSilence::Stop => self.halt(Why::Restarted(host)),
+            OnSilence::Stop => self.halt(HaltCause::Restarted(host)),
             OnSilence::Release => self.lost(host, soonest),
         }
     }
 
-    fn halt(&mut self, why: Why) {
+    fn halt(&mut self, why: HaltCause) {
         self.stop(Halt { by: self.me, why });
     }
 
@@ -373,11 +373,11 @@ impl Agreement {
     }
 
     /// Takes every step that the known records permit.
-    fn advance(&mut self, soonest: Instant<Timeline>) {
+    fn advance(&mut self, soonest: Instant<TimelineTime>) {
         while self.step(soonest) {}
     }
 
-    fn step(&mut self, soonest: Instant<Timeline>) -> bool {
+    fn step(&mut self, soonest: Instant<TimelineTime>) -> bool {
         match self.stage {
             Own::Joining => self.join(),
             Own::Running => self.begin(),

@@ -21,11 +21,11 @@
 //! Fields that a stage does not use are zero. The message authentication code is added by the
 //! sender's transport.
 
-use timeloom_clock::Timeline;
+use timeloom_clock::TimelineTime;
 use timeloom_time::{Duration, Instant};
 
 use crate::hosts::{HostId, Hosts};
-use crate::record::{Halt, Record, Resumed, Stage, Why};
+use crate::record::{Halt, HaltCause, HostRecord, Resumption, Stage};
 
 /// Message from one host to another, or to all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,13 +41,13 @@ pub struct Datagram {
     /// for none.
     pub acknowledges: u64,
     /// Reading of the sender's timeline at the time of sending.
-    pub stamp: Instant<Timeline>,
+    pub stamp: Instant<TimelineTime>,
     /// Error bound of `stamp`, in either direction.
     pub uncertainty: Duration,
     /// The last stamp that the sender has received from the receiver; `None` for none.
     pub echo: Option<Echo>,
     /// Current record of the sender.
-    pub record: Record,
+    pub record: HostRecord,
     /// True if the sender drives the wired line that may exist beside the network.
     pub drives: bool,
 }
@@ -55,8 +55,8 @@ pub struct Datagram {
 /// Stamp returned to its sender, which measures the round-trip time with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Echo {
-    /// Stamp that is returned.
-    pub stamp: Instant<Timeline>,
+    /// Time stamp of the receiver, which the sender of the datagram returns.
+    pub stamp: Instant<TimelineTime>,
     /// Time between the stamp's arrival and its return, by the returning host's timeline.
     pub kept: Duration,
 }
@@ -135,7 +135,7 @@ impl Datagram {
             stamp: Instant::from_ns(instant(24)),
             uncertainty,
             echo,
-            record: Record {
+            record: HostRecord {
                 pause: word(56),
                 members: Hosts::from_bits(word(64)),
                 silent: Hosts::from_bits(word(72)),
@@ -164,7 +164,7 @@ fn words(stage: &Stage) -> (u8, [u8; 3], [u64; 3]) {
     let instants = |number, words| (number, [0; 3], words);
     match *stage {
         Stage::Joining => instants(0, [0; 3]),
-        Stage::Running(Resumed { from, at }) => {
+        Stage::Running(Resumption { from, at }) => {
             instants(1, [from.as_ns() as u64, at.as_ns() as u64, 0])
         }
         Stage::Closing { ceiling, before } => {
@@ -178,13 +178,13 @@ fn words(stage: &Stage) -> (u8, [u8; 3], [u64; 3]) {
         }
         Stage::Stopped(Halt { by, why }) => {
             let (why, host) = match why {
-                Why::Silent(host) => (0, host.number()),
-                Why::Link(host) => (1, host.number()),
-                Why::Minority => (2, 0),
-                Why::Excluded => (3, 0),
-                Why::Restarted(host) => (4, host.number()),
-                Why::Failed => (5, 0),
-                Why::Line => (6, 0),
+                HaltCause::Silent(host) => (0, host.number()),
+                HaltCause::Link(host) => (1, host.number()),
+                HaltCause::Minority => (2, 0),
+                HaltCause::Excluded => (3, 0),
+                HaltCause::Restarted(host) => (4, host.number()),
+                HaltCause::Failed => (5, 0),
+                HaltCause::Line => (6, 0),
             };
             (6, [by.number(), why, host], [0; 3])
         }
@@ -201,13 +201,13 @@ fn stage(number: u8, halt: [u8; 3], words: [u64; 3]) -> Option<Stage> {
     }
     Some(match number {
         0 => Stage::Joining,
-        1 => Stage::Running(Resumed {
+        1 => Stage::Running(Resumption {
             from: at,
             at: Instant::from_ns(ns(b)),
         }),
         2 => Stage::Closing {
             ceiling: at,
-            before: Resumed {
+            before: Resumption {
                 from: Instant::from_ns(ns(b)),
                 at: Instant::from_ns(ns(c)),
             },
@@ -222,14 +222,14 @@ fn stage(number: u8, halt: [u8; 3], words: [u64; 3]) -> Option<Stage> {
         _ => {
             let (by, host) = (HostId::new(halt[0])?, HostId::new(halt[2])?);
             let why = match halt[1] {
-                0 => Why::Silent(host),
-                1 => Why::Link(host),
-                4 => Why::Restarted(host),
+                0 => HaltCause::Silent(host),
+                1 => HaltCause::Link(host),
+                4 => HaltCause::Restarted(host),
                 _ if halt[2] != 0 => return None,
-                2 => Why::Minority,
-                3 => Why::Excluded,
-                5 => Why::Failed,
-                6 => Why::Line,
+                2 => HaltCause::Minority,
+                3 => HaltCause::Excluded,
+                5 => HaltCause::Failed,
+                6 => HaltCause::Line,
                 _ => return None,
             };
             Stage::Stopped(Halt { by, why })

@@ -30,4 +30,4 @@ pub use agreement::{Agreement, OnSilence, Order};
 pub use datagram::{Datagram, Echo};
 pub use hosts::{HostId, Hosts};
 pub use member::{Action, Member, Mode, Moment, Settings};
-pub use record::{Halt, Record, Resumed, Stage, Why};
+pub use record::{Halt, HaltCause, HostRecord, Resumption, Stage};

@@ -7,14 +7,14 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use timeloom_clock::Timeline;
+use timeloom_clock::TimelineTime;
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::agreement::{Agreement, OnSilence, Order};
 use crate::datagram::Datagram;
 use crate::hosts::{HostId, Hosts};
 use crate::link::Link;
-use crate::record::{Halt, Record, Stage, Why};
+use crate::record::{Halt, HaltCause, HostRecord, Stage};
 
 /// Settings that are the same for all hosts of a run.
 #[derive(Clone, Copy, Debug)]
@@ -53,8 +53,8 @@ pub enum Mode {
     /// The shortest lead that the messages permit, computed from the measured round-trip times and
     /// the uncertainty of the timelines.
     Immediate,
-    /// This lead, so that the instant of a pause does not depend on message delays, unless these
-    /// exceed the lead.
+    /// A constant lead, so that the instant of a pause does not depend on message delays, unless
+    /// these exceed the lead.
     Scheduled(Duration),
 }
 
@@ -62,7 +62,7 @@ pub enum Mode {
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
     /// Instant that the timeline shows.
-    pub now: Instant<Timeline>,
+    pub now: Instant<TimelineTime>,
     /// Error bound of `now`, in either direction.
     pub uncertainty: Duration,
 }
@@ -84,9 +84,9 @@ pub struct Member {
     settings: Settings,
     agreement: Agreement,
     links: BTreeMap<HostId, Link>,
-    started: Instant<Timeline>,
+    started: Instant<TimelineTime>,
     /// Last record sent; `said_first` is the number of the first datagram that contained it.
-    said: Record,
+    said: HostRecord,
     said_first: u64,
     number: u64,
     /// True if this host drives the wired line beside the network; `said_drives` is the value last
@@ -94,7 +94,7 @@ pub struct Member {
     drives: bool,
     said_drives: bool,
     /// Timeline instant since which the members disagree about the set of silent hosts.
-    disagree_since: Option<Instant<Timeline>>,
+    disagree_since: Option<Instant<TimelineTime>>,
     orders: VecDeque<Order>,
     outbox: VecDeque<Datagram>,
 }
@@ -148,7 +148,7 @@ impl Member {
     }
 
     /// Takes the next action out of the queue. `None` means that there is no action until
-    /// [`Self::next_wake`], unless the caller reports an event before.
+    /// [`Self::next_wake`] or until the caller reports an event.
     pub fn next_action(&mut self) -> Option<Action> {
         let order = self.orders.pop_front().map(Action::Order);
         order.or_else(|| self.outbox.pop_front().map(Action::Send))
@@ -175,8 +175,8 @@ impl Member {
         self.settle(moment);
     }
 
-    /// Sets if this host drives the wired line beside the network. The other hosts learn it from
-    /// the next datagram.
+    /// Sets whether this host drives the wired line beside the network. The other hosts learn it
+    /// from the next datagram.
     pub fn drives(&mut self, drives: bool) {
         self.drives = drives;
     }
@@ -214,7 +214,8 @@ impl Member {
     }
 
     /// Processes a received datagram and returns true. Drops the datagram and returns false if it
-    /// is from an unknown or silent host, for another host, or older than an earlier one.
+    /// is from an unknown or silent host, for another host, or older than a datagram that was
+    /// received before.
     pub fn receive(&mut self, datagram: &Datagram, moment: Moment) -> bool {
         let from = datagram.from;
         let deaf = self.agreement.silent().contains(from);
@@ -251,7 +252,7 @@ impl Member {
     }
 
     /// Returns the timeline instant by which [`Self::wake`] must be called.
-    pub fn next_wake(&self) -> Instant<Timeline> {
+    pub fn next_wake(&self) -> Instant<TimelineTime> {
         let awaited = match self.agreement.is_stopped() {
             true => Hosts::NONE,
             false => self.agreement.alive(),
@@ -281,7 +282,7 @@ impl Member {
     }
 
     /// Returns the record that this host sent last.
-    pub fn record(&self) -> Record {
+    pub fn record(&self) -> HostRecord {
         self.said
     }
 
@@ -296,20 +297,20 @@ impl Member {
         reach + moment.uncertainty
     }
 
-    fn soonest(&self, moment: Moment) -> Instant<Timeline> {
+    fn soonest(&self, moment: Moment) -> Instant<TimelineTime> {
         moment.now + self.reach(moment)
     }
 
     /// Returns the instant at which `host` counts as silent unless a datagram from it arrives
     /// before.
-    fn silent_from(&self, host: HostId) -> Instant<Timeline> {
+    fn silent_from(&self, host: HostId) -> Instant<TimelineTime> {
         match self.links.get(&host).map(|link| link.heard) {
             Some(Some(heard)) => heard + self.settings.patience,
             _ => self.started + self.settings.assembly,
         }
     }
 
-    fn next_send(&self, link: &Link) -> Instant<Timeline> {
+    fn next_send(&self, link: &Link) -> Instant<TimelineTime> {
         let wait = match link.acknowledged < self.said_first {
             true => link.retry(self.settings.beat),
             false => self.settings.beat,
@@ -396,7 +397,7 @@ impl Member {
 
     /// Returns the cause of a stop for good, for a message; `None` if the host has not stopped for
     /// good.
-    pub fn why(&self) -> Option<Why> {
+    pub fn why(&self) -> Option<HaltCause> {
         self.halt().map(|halt| halt.why)
     }
 }

@@ -1,18 +1,18 @@
 //! Record of a host's state. Every record is complete: the newest one replaces all older ones, and
 //! the next one makes up for a lost one.
 
-use timeloom_clock::Timeline;
+use timeloom_clock::TimelineTime;
 use timeloom_time::{Instant, Virtual};
 
 use crate::hosts::{HostId, Hosts};
 
 /// State of one host, as the host sends it to all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Record {
+pub struct HostRecord {
     /// Number of the host's current pause, or of its last pause if it is running. The stop before
     /// the start of the run has number 0.
     pub pause: u64,
-    /// Members of that pause, as far as the host knows.
+    /// Members of the run in the pause with the number `pause`, as far as the host knows.
     pub members: Hosts,
     /// Members that have been silent for too long; the host ignores their records.
     pub silent: Hosts,
@@ -27,11 +27,11 @@ pub struct Record {
 
 /// Instants at which a pause ended and all hosts resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Resumed {
+pub struct Resumption {
     /// Virtual instant at which all hosts were stopped.
     pub from: Instant<Virtual>,
     /// Instant of the common timeline at which all hosts resume.
-    pub at: Instant<Timeline>,
+    pub at: Instant<TimelineTime>,
 }
 
 /// Stage of a host within a pause.
@@ -40,13 +40,13 @@ pub enum Stage {
     /// The host asks to join the run, and does not take part in it yet.
     Joining,
     /// The host runs. The pause with the record's number ended at these instants.
-    Running(Resumed),
+    Running(Resumption),
     /// The host has set a ceiling that its clock will not pass.
     Closing {
         /// Virtual instant at which the host's clock stops by itself.
         ceiling: Instant<Virtual>,
         /// End of the previous pause, for hosts that have not received it yet.
-        before: Resumed,
+        before: Resumption,
     },
     /// The host knows the virtual instant at which all hosts stop, and has not reached it yet.
     Bound {
@@ -63,7 +63,7 @@ pub enum Stage {
         /// Virtual instant at which all hosts are stopped.
         at: Instant<Virtual>,
         /// Earliest timeline instant at which the host can resume.
-        go: Instant<Timeline>,
+        go: Instant<TimelineTime>,
         /// Hosts that join the run with this resume.
         joiners: Hosts,
     },
@@ -77,12 +77,12 @@ pub struct Halt {
     /// Host that detected the cause.
     pub by: HostId,
     /// Cause of the stop.
-    pub why: Why,
+    pub why: HaltCause,
 }
 
 /// Cause of a stop for good, as detected by one host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Why {
+pub enum HaltCause {
     /// This host has been silent for too long, and hosts are configured to stop in that case.
     Silent(HostId),
     /// No datagrams arrive from this host, while others receive from it: the link between the two

@@ -5,10 +5,10 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use timeloom_accord::{
-    Action, Datagram, Halt, HostId, Hosts, Member, Mode, Moment, OnSilence, Order, Resumed,
-    Settings, Why,
+    Action, Datagram, Halt, HaltCause, HostId, Hosts, Member, Mode, Moment, OnSilence, Order,
+    Resumption, Settings,
 };
-use timeloom_clock::Timeline;
+use timeloom_clock::TimelineTime;
 use timeloom_engine::Random;
 use timeloom_time::{Duration, Instant, Virtual};
 
@@ -31,7 +31,7 @@ struct Host {
     error: Duration,
     orders: std::collections::VecDeque<Order>,
     /// Instants of the last resume; `None` while the host is paused.
-    runs: Option<Resumed>,
+    runs: Option<Resumption>,
     ceiling: Option<Instant<Virtual>>,
     shows: Instant<Virtual>,
     requests: usize,
@@ -40,9 +40,9 @@ struct Host {
     granted: usize,
     crashed: bool,
     /// Instant at which [`Member::wake`] is scheduled, if any.
-    wakes: Option<Instant<Timeline>>,
+    wakes: Option<Instant<TimelineTime>>,
     /// Instant at which an order will be carried out, if any.
-    acts: Option<Instant<Timeline>>,
+    acts: Option<Instant<TimelineTime>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,12 +60,12 @@ struct World {
     hosts: Vec<Host>,
     network: Network,
     random: Random,
-    now: Instant<Timeline>,
-    events: BinaryHeap<Reverse<(Instant<Timeline>, u64, usize)>>,
+    now: Instant<TimelineTime>,
+    events: BinaryHeap<Reverse<(Instant<TimelineTime>, u64, usize)>>,
     what: Vec<Event>,
     broken: Option<(usize, usize)>,
     stands: BTreeMap<Instant<Virtual>, usize>,
-    ends: BTreeMap<Instant<Virtual>, Resumed>,
+    ends: BTreeMap<Instant<Virtual>, Resumption>,
     sent: usize,
 }
 
@@ -134,7 +134,7 @@ impl World {
         }
     }
 
-    fn at(&mut self, at: Instant<Timeline>, event: Event) {
+    fn at(&mut self, at: Instant<TimelineTime>, event: Event) {
         self.what.push(event);
         let number = self.what.len();
         let key = (at.max(self.now), number as u64, number - 1);
@@ -164,7 +164,7 @@ impl World {
         host.ceiling.map_or(shown, |ceiling| shown.min(ceiling))
     }
 
-    fn act_at(&mut self, index: usize, due: Instant<Timeline>) {
+    fn act_at(&mut self, index: usize, due: Instant<TimelineTime>) {
         if self.hosts[index].acts.is_none_or(|other| due < other) {
             self.hosts[index].acts = Some(due);
             self.at(due, Event::Act(index));
@@ -540,7 +540,7 @@ fn a_broken_link_stops_all_and_is_named() {
             .filter_map(|it| it.member.halt())
             .collect();
         let names = |halt: &Halt| match halt.why {
-            Why::Silent(other) | Why::Link(other) => {
+            HaltCause::Silent(other) | HaltCause::Link(other) => {
                 [(id(1), id(3)), (id(3), id(1))].contains(&(halt.by, other))
             }
             _ => false,
@@ -561,5 +561,5 @@ fn two_of_four_do_not_go_on_alone() {
         alive.all(|host| host.member.halt().is_some())
     };
     assert!(world.run(Duration::from_s(20), stopped));
-    assert_eq!(world.hosts[0].member.why(), Some(Why::Minority));
+    assert_eq!(world.hosts[0].member.why(), Some(HaltCause::Minority));
 }

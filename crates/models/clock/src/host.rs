@@ -1,24 +1,24 @@
 //! Clocks of a host: host time, counted by an oscillator, and converted by a kernel.
 //!
 //! An experiment defines how much time has passed for a host, but the host cannot read that time.
-//! It counts an oscillator ([`Crystal`]) that is slightly fast or slow, and its kernel derives
-//! clocks from the count ([`KernelClock`]), which a daemon may steer. [`HostClock`] is the chain of
-//! maps: host time → core clock (CLOCK_MONOTONIC_RAW) → CLOCK_MONOTONIC, with CLOCK_REALTIME at an
-//! offset. A host that counts the cycles of a processor core has one more map: the oscillator
-//! drives the core, and the kernel counts the core's RVEC clock ([`DrivenClock`]).
+//! It counts an oscillator ([`HostOscillator`]) that is slightly fast or slow, and its kernel
+//! derives clocks from the count ([`KernelClock`]), which a daemon may steer. [`HostClock`] is the
+//! chain of maps: host time → core clock (CLOCK_MONOTONIC_RAW) → CLOCK_MONOTONIC, with
+//! CLOCK_REALTIME at an offset. A host that counts the cycles of a processor core has one more map:
+//! the oscillator drives the core, and the kernel counts the core's RVEC clock ([`DrivenClock`]).
 
 use timeloom_time::{ClockMap, Core, Duration, Instant, Rate, Utc};
 
 use crate::RateError;
 use crate::counter::{CycleOptions, DrivenClock, Frequency};
-use crate::kernel::{Adjusted, Errno, KernelClock, KernelClockOptions, Timex};
+use crate::kernel::{Adjustment, Errno, KernelClock, KernelClockOptions, Timex};
 use crate::oscillator::TemperatureCycle;
-use crate::scale::{Lived, Monotonic, Oscillation};
+use crate::scale::{HostTime, Monotonic, Oscillation};
 use timeloom_random::Random;
 
 /// A host's oscillator with all its error terms. The default has no error.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Crystal {
+pub struct HostOscillator {
     /// Frequency error at host time zero.
     pub frequency: RateError,
     /// Ageing: change of the frequency error per day.
@@ -32,7 +32,7 @@ pub struct Crystal {
     pub temperature: TemperatureCycle,
 }
 
-impl Default for Crystal {
+impl Default for HostOscillator {
     fn default() -> Self {
         Self {
             frequency: RateError::ZERO,
@@ -44,7 +44,7 @@ impl Default for Crystal {
     }
 }
 
-impl Crystal {
+impl HostOscillator {
     /// Returns true if the oscillator's rate never changes.
     fn is_constant(&self) -> bool {
         let still = [self.drift_per_day, self.wander, self.jitter];
@@ -58,7 +58,7 @@ pub struct HostClockOptions {
     /// Initial values of the kernel's clocks.
     pub kernel: KernelClockOptions,
     /// Oscillator that the kernel counts.
-    pub crystal: Crystal,
+    pub oscillator: HostOscillator,
     /// Core that the oscillator drives, if the kernel counts its cycles; `None` if the kernel
     /// counts the oscillator itself.
     pub cycles: Option<CycleOptions>,
@@ -70,9 +70,9 @@ pub struct HostClockOptions {
 #[derive(Clone, Copy, Debug)]
 pub struct HostLine {
     /// Map from host time to CLOCK_MONOTONIC_RAW.
-    pub core: ClockMap<Lived, Core>,
+    pub core: ClockMap<HostTime, Core>,
     /// Map from host time to CLOCK_MONOTONIC.
-    pub monotonic: ClockMap<Lived, Monotonic>,
+    pub monotonic: ClockMap<HostTime, Monotonic>,
     /// CLOCK_REALTIME minus CLOCK_MONOTONIC.
     pub realtime_ahead: Duration,
     /// CLOCK_TAI minus CLOCK_MONOTONIC.
@@ -81,7 +81,7 @@ pub struct HostLine {
 
 impl HostLine {
     /// Returns CLOCK_REALTIME at host time `now`.
-    pub fn realtime(&self, now: Instant<Lived>) -> Instant<Utc> {
+    pub fn realtime(&self, now: Instant<HostTime>) -> Instant<Utc> {
         ClockMap::ahead_by(self.realtime_ahead).at(self.monotonic.at(now))
     }
 }
@@ -89,15 +89,15 @@ impl HostLine {
 /// Clocks of one host. The argument `now` of every method is host time and must never decrease.
 #[derive(Clone, Debug)]
 pub struct HostClock {
-    crystal: Crystal,
+    oscillator: HostOscillator,
     noise: Random,
     /// Present value of the frequency's random walk, in parts per 10^12.
     walk_ppt: f64,
-    oscillation: ClockMap<Lived, Oscillation>,
+    oscillation: ClockMap<HostTime, Oscillation>,
     cycles: Option<Cycles>,
-    core: ClockMap<Lived, Core>,
+    core: ClockMap<HostTime, Core>,
     /// Host time at which the oscillator's rate next changes; `None` if it never changes.
-    next_step: Option<Instant<Lived>>,
+    next_step: Option<Instant<HostTime>>,
     kernel: KernelClock,
 }
 
@@ -113,7 +113,7 @@ impl HostClock {
     /// Returns the clocks at host time zero.
     pub fn new(options: &HostClockOptions) -> Self {
         let mut clock = Self {
-            crystal: options.crystal,
+            oscillator: options.oscillator,
             noise: Random::new(options.seed, 0),
             walk_ppt: 0.0,
             oscillation: ClockMap::new(Instant::ZERO, Instant::ZERO, Rate::ONE),
@@ -124,7 +124,7 @@ impl HostClock {
                 raw: options.kernel.raw,
             }),
             core: ClockMap::new(Instant::ZERO, options.kernel.raw, Rate::ONE),
-            next_step: (!options.crystal.is_constant()).then_some(Instant::ZERO + STEP),
+            next_step: (!options.oscillator.is_constant()).then_some(Instant::ZERO + STEP),
             kernel: KernelClock::new(&options.kernel),
         };
         clock.oscillation.rate = clock.rate_at(Instant::ZERO);
@@ -133,7 +133,7 @@ impl HostClock {
     }
 
     /// Returns the maps from host time to the clocks, from `now` until the next change.
-    pub fn line(&mut self, now: Instant<Lived>) -> HostLine {
+    pub fn line(&mut self, now: Instant<HostTime>) -> HostLine {
         self.advance(now);
         let core = self.core.continued(now, self.core.rate);
         let line = self.kernel.line();
@@ -146,7 +146,7 @@ impl HostClock {
     }
 
     /// Returns the host time at which the maps may next change without a call; `None` for never.
-    pub fn next_wake(&mut self) -> Option<Instant<Lived>> {
+    pub fn next_wake(&mut self) -> Option<Instant<HostTime>> {
         let kernel = self
             .kernel
             .next_wake()
@@ -156,7 +156,7 @@ impl HostClock {
     }
 
     /// Returns the host time at which the rate of the core's clock next changes without a call.
-    fn next_change(&mut self) -> Option<Instant<Lived>> {
+    fn next_change(&mut self) -> Option<Instant<HostTime>> {
         let change = self.cycles.as_mut()?.clock.next_change()?;
         self.oscillation.first_reaching(Instant::ZERO + change)
     }
@@ -169,7 +169,7 @@ impl HostClock {
     }
 
     /// Changes the frequency of the core at `now`. Has no effect if the kernel counts no cycles.
-    pub fn handle_frequency(&mut self, now: Instant<Lived>, frequency: Frequency) {
+    pub fn handle_frequency(&mut self, now: Instant<HostTime>, frequency: Frequency) {
         self.advance(now);
         self.count_from(now);
         if let Some(cycles) = &mut self.cycles {
@@ -182,7 +182,7 @@ impl HostClock {
     /// used the old map for a moment after the core had changed its frequency. The clock keeps this
     /// lead, since no reader may see it go back, and then removes the lead slowly. Has no effect if
     /// the kernel counts no cycles.
-    pub fn absorb_raw(&mut self, now: Instant<Lived>, ahead: Duration) {
+    pub fn absorb_raw(&mut self, now: Instant<HostTime>, ahead: Duration) {
         self.advance(now);
         self.count_from(now);
         if let Some(cycles) = &mut self.cycles {
@@ -192,7 +192,7 @@ impl HostClock {
     }
 
     /// Returns the result that `adjtimex` has at `now` if it changes nothing (modes 0).
-    pub fn state(&mut self, now: Instant<Lived>) -> Timex {
+    pub fn state(&mut self, now: Instant<HostTime>) -> Timex {
         let mut timex = Timex::default();
         // A call that only reads needs no privilege and cannot fail.
         let _ = self.adjust(now, &mut timex, false);
@@ -210,10 +210,10 @@ impl HostClock {
     /// Fails with the error of the system call.
     pub fn adjust(
         &mut self,
-        now: Instant<Lived>,
+        now: Instant<HostTime>,
         timex: &mut Timex,
         privileged: bool,
-    ) -> Result<Adjusted, Errno> {
+    ) -> Result<Adjustment, Errno> {
         self.advance(now);
         self.kernel.adjust(self.core.at(now), timex, privileged)
     }
@@ -224,7 +224,7 @@ impl HostClock {
     /// Fails with the error of the system call.
     pub fn set(
         &mut self,
-        now: Instant<Lived>,
+        now: Instant<HostTime>,
         s: i64,
         part_ns: i64,
         privileged: bool,
@@ -235,12 +235,12 @@ impl HostClock {
 
     /// Moves CLOCK_MONOTONIC forward by `ahead`, the lead that readers saw because a change of rate
     /// took effect too late. No reader may see the clock go back.
-    pub fn absorb(&mut self, now: Instant<Lived>, ahead: Duration) {
+    pub fn absorb(&mut self, now: Instant<HostTime>, ahead: Duration) {
         self.advance(now);
         self.kernel.absorb(self.core.at(now), ahead);
     }
 
-    fn advance(&mut self, now: Instant<Lived>) {
+    fn advance(&mut self, now: Instant<HostTime>) {
         loop {
             let step = self.next_step.filter(|at| *at <= now);
             let change = self.next_change().filter(|at| *at <= now);
@@ -249,7 +249,7 @@ impl HostClock {
             };
             self.kernel.advance(self.core.at(at));
             if step == Some(at) {
-                self.walk_ppt += self.noise.normal() * self.crystal.wander.as_ppt() as f64;
+                self.walk_ppt += self.noise.normal() * self.oscillator.wander.as_ppt() as f64;
                 let rate = self.rate_at(at);
                 self.oscillation = self.oscillation.continued(at, rate);
                 self.next_step = Some(at + STEP);
@@ -260,7 +260,7 @@ impl HostClock {
     }
 
     /// Starts a new line of the core clock at `at`, from the oscillator or from the counted cycles.
-    fn count_from(&mut self, at: Instant<Lived>) {
+    fn count_from(&mut self, at: Instant<HostTime>) {
         let (shown, rate) = (self.core.at(at), self.oscillation.rate);
         self.core = match &mut self.cycles {
             None => ClockMap::new(at, shown, rate),
@@ -274,15 +274,15 @@ impl HostClock {
     }
 
     /// Returns the oscillator's rate for the second that begins at `at`.
-    fn rate_at(&mut self, at: Instant<Lived>) -> Rate {
-        let crystal = &self.crystal;
+    fn rate_at(&mut self, at: Instant<HostTime>) -> Rate {
+        let oscillator = &self.oscillator;
         let at_s = (at - Instant::ZERO).as_s_f64();
-        let warmth = crystal.temperature.error_ppt(at_s) - crystal.temperature.error_ppt(0.0);
-        let error_ppt = crystal.frequency.as_ppt() as f64
-            + crystal.drift_per_day.as_ppt() as f64 * at_s / 86_400.0
+        let warmth = oscillator.temperature.error_ppt(at_s) - oscillator.temperature.error_ppt(0.0);
+        let error_ppt = oscillator.frequency.as_ppt() as f64
+            + oscillator.drift_per_day.as_ppt() as f64 * at_s / 86_400.0
             + warmth
             + self.walk_ppt
-            + self.noise.normal() * crystal.jitter.as_ppt() as f64;
+            + self.noise.normal() * oscillator.jitter.as_ppt() as f64;
         // An oscillator is never off by a tenth; a larger error is a mistake in the scenario.
         RateError::from_ppt(error_ppt.clamp(-1e11, 1e11) as i64).to_rate()
     }
@@ -295,7 +295,7 @@ const STEP: Duration = Duration::from_s(1);
 mod tests {
     use super::*;
 
-    fn options(crystal: Crystal) -> HostClockOptions {
+    fn options(oscillator: HostOscillator) -> HostClockOptions {
         HostClockOptions {
             kernel: KernelClockOptions {
                 raw: Instant::from_ns(1_000_000_000),
@@ -304,19 +304,19 @@ mod tests {
                 tai_s: 37,
                 ticks_per_s: 250,
             },
-            crystal,
+            oscillator,
             cycles: None,
             seed: 5,
         }
     }
 
-    fn at_s(s: i64) -> Instant<Lived> {
+    fn at_s(s: i64) -> Instant<HostTime> {
         Instant::from_ns(s * 1_000_000_000)
     }
 
     #[test]
     fn an_ideal_host_shows_its_own_time_and_never_wakes() {
-        let mut clock = HostClock::new(&options(Crystal::default()));
+        let mut clock = HostClock::new(&options(HostOscillator::default()));
         assert_eq!(clock.next_wake(), None);
         let line = clock.line(at_s(1_000));
         assert_eq!(line.monotonic.out0.as_ns(), 1_001_000_000_000);
@@ -329,9 +329,9 @@ mod tests {
 
     #[test]
     fn fifty_ppm_fast_is_fifty_microseconds_a_second_until_it_is_steered() {
-        let mut clock = HostClock::new(&options(Crystal {
+        let mut clock = HostClock::new(&options(HostOscillator {
             frequency: RateError::from_ppb(50_000),
-            ..Crystal::default()
+            ..HostOscillator::default()
         }));
         let before = clock.line(at_s(100)).monotonic.out0.as_ns() - 101_000_000_000;
         assert!((before - 5_000_000).abs() <= 2, "{before}");
@@ -353,7 +353,7 @@ mod tests {
 
     #[test]
     fn a_seed_defines_one_wander_for_any_number_of_readings() {
-        let crystal = Crystal {
+        let oscillator = HostOscillator {
             frequency: RateError::from_ppb(-20_000),
             drift_per_day: RateError::from_ppb(100),
             wander: RateError::from_ppb(2),
@@ -365,8 +365,8 @@ mod tests {
             },
         };
         let (mut often, mut seldom) = (
-            HostClock::new(&options(crystal)),
-            HostClock::new(&options(crystal)),
+            HostClock::new(&options(oscillator)),
+            HostClock::new(&options(oscillator)),
         );
         let mut last = Instant::from_ns(0);
         for ms in (0..1_800_000).step_by(370) {
@@ -381,11 +381,11 @@ mod tests {
         assert_eq!(a.monotonic, b.monotonic);
         // After a quarter of the cycle, the temperature has risen by 4 K to 6 K above turnover. The
         // oscillator is slower by 40 ppb/K² * (36 - 4) K² = 1.28 ppm.
-        let mut clock = HostClock::new(&options(Crystal {
+        let mut clock = HostClock::new(&options(HostOscillator {
             wander: RateError::ZERO,
             jitter: RateError::ZERO,
             drift_per_day: RateError::ZERO,
-            ..crystal
+            ..oscillator
         }));
         let rate = clock.line(at_s(900)).core.rate.as_f64() - 1.0;
         assert!((rate * 1e9 + 21_280.0).abs() < 1.0, "{rate}");
@@ -396,12 +396,12 @@ mod tests {
     #[test]
     fn a_host_that_counts_cycles_lags_its_oscillator_by_the_hidden_time() {
         use crate::counter::FrequencySource;
-        let crystal = Crystal {
+        let oscillator = HostOscillator {
             frequency: RateError::from_ppb(50_000),
-            ..Crystal::default()
+            ..HostOscillator::default()
         };
         let trace = "0 s 800 MHz\n10 s 400 MHz\n20 s 800 MHz".parse();
-        let mut options = options(crystal);
+        let mut options = options(oscillator);
         options.cycles = Some(CycleOptions {
             source: FrequencySource::Trace(trace.expect("a list")),
             switch: Duration::from_us(50),
@@ -435,7 +435,7 @@ mod tests {
     fn a_clock_whose_changes_are_noticed_late_gives_back_its_excess() {
         use crate::counter::FrequencySource;
         let trace = "0 s 800 MHz\n1 s 400 MHz\n2 s 800 MHz".parse();
-        let mut options = options(Crystal::default());
+        let mut options = options(HostOscillator::default());
         options.cycles = Some(CycleOptions {
             source: FrequencySource::Trace(trace.expect("a list")),
             switch: Duration::from_us(50),

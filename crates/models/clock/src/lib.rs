@@ -8,7 +8,7 @@
 //!
 //! Programs usually read a third kind of clock, that of a Linux kernel steered by `adjtimex`:
 //! [`kernel`]. It counts an oscillator with errors ([`host`]), on a host for which less time may
-//! pass than for other hosts ([`course`]).
+//! pass than for other hosts ([`host_time_map`]).
 //!
 //! All code is free of input and output: instants, samples and randomness are arguments, and the
 //! result is an [`Action`](timeline::Action). So [`world`] can run a timeline on a simulated
@@ -20,8 +20,8 @@
 #![forbid(unsafe_code)]
 
 pub mod counter;
-pub mod course;
 pub mod host;
+pub mod host_time_map;
 pub mod kernel;
 pub mod ntp_steps;
 pub mod oscillator;
@@ -32,5 +32,5 @@ pub mod timeline;
 pub mod world;
 
 pub use rate_error::{ParseRateError, RateError};
-pub use scale::{Lived, Monotonic, Oscillation, Timeline};
+pub use scale::{HostTime, Monotonic, Oscillation, TimelineTime};
 pub use timeloom_time::Core;

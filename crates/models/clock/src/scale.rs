@@ -5,17 +5,17 @@ use timeloom_time::Scale;
 /// Host time: the part of the session's time that has passed for a host since the session began.
 ///
 /// Host time equals session time, unless the host was suspended or slowed down. Only the host's
-/// [course](crate::course) converts between the two.
+/// [map](crate::host_time_map) converts between the two.
 ///
 /// ```compile_fail
-/// use timeloom_clock::Lived;
+/// use timeloom_clock::HostTime;
 /// use timeloom_time::{Instant, Virtual};
-/// let missed = Instant::<Virtual>::ZERO - Instant::<Lived>::ZERO;
+/// let missed = Instant::<Virtual>::ZERO - Instant::<HostTime>::ZERO;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lived {}
+pub enum HostTime {}
 
-impl Scale for Lived {
+impl Scale for HostTime {
     const NAME: &'static str = "lived";
 }
 
@@ -43,8 +43,8 @@ impl Scale for Monotonic {
 /// converts such a timeline to UTC. The timeline of a stamp is identified by an id in the stamp,
 /// not by its type, because timelines are created at run time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Timeline {}
+pub enum TimelineTime {}
 
-impl Scale for Timeline {
+impl Scale for TimelineTime {
     const NAME: &'static str = "timeline";
 }

@@ -8,7 +8,7 @@
 //!   fast as possible), a `ClockMap` from wall time (real, dilated or paused), or an instant that
 //!   another process has granted. [`Paced`] is an engine with a pace.
 //! - [`Lateness`] is always recorded at a clock-mapped pace: the delay of each event after its
-//!   instant, and the verdict if the run can be trusted.
+//!   instant, and the verdict on the run's trustworthiness.
 //! - [`Random`] is the only source of random numbers.
 //!
 //! The engine reads no clock, starts no thread and never sleeps: the caller passes the wall time

@@ -24,11 +24,11 @@ pub enum BuildError {
     #[error("the link `{0}` – `{1}` has a probability outside 0 … 1 or a negative time")]
     BadImpairment(String, String),
     /// The cable between these nodes has an MTU below 68 bytes, the minimum of IPv4 (RFC 791).
-    #[error("the link `{0}` – `{1}` takes fewer than the 68 bytes that IPv4 needs")]
+    #[error("the link `{0}` – `{1}` has an MTU below the 68 bytes that IPv4 needs")]
     BadMtu(String, String),
     /// The cable between these nodes has an MTU below 1280 bytes, the minimum of IPv6 (RFC 8200),
     /// in a network with IPv6 addresses.
-    #[error("the link `{0}` – `{1}` takes fewer than the 1280 bytes that IPv6 needs")]
+    #[error("the link `{0}` – `{1}` has an MTU below the 1280 bytes that IPv6 needs")]
     BadMtuOfV6(String, String),
     /// The link between these nodes has both random early detection and jitter or reordering. The
     /// average of the former requires that the times of transmissions are known in advance.

@@ -144,11 +144,11 @@ impl Packet {
     pub const CWR: u8 = 8;
     /// In a real packet from another engine: its bytes begin with the Ethernet header.
     pub(crate) const FRAMED: u8 = 16;
-    /// Of a real packet that comes from another engine: its sender's kernel has left the checksum of
-    /// the transport to the network card ([`crate::Checksum`]).
+    /// Of a real packet that comes from another engine: its sender's kernel has left the checksum
+    /// of the transport to the network card ([`crate::Checksum`]).
     pub(crate) const OPEN: u8 = 64;
     /// Of a real packet that comes from another engine: it carries the instant at which the segment
-    /// was sent whose time stamp it echoes, in the places of its segments.
+    /// with the echoed time stamp was sent, in place of its segments.
     pub(crate) const ECHO: u8 = 128;
     /// In a real packet or a message of neighbour resolution: the packet is IPv6.
     pub const IPV6: u8 = 32;
@@ -261,14 +261,14 @@ impl Packet {
         self.sack_from = count | u32::from(header) << 16;
     }
 
-    /// Makes it carry an echoed instant to another engine.
+    /// Stores an echoed instant in the packet, for another engine.
     pub(crate) fn put_echo(&mut self, echo: Instant<Virtual>) {
         let ns = echo.as_ns().cast_unsigned();
         self.flags |= Self::ECHO;
         (self.seq, self.sack_from) = ((ns >> 32) as u32, ns as u32);
     }
 
-    /// Takes the echoed instant that it carries, if any.
+    /// Removes and returns the echoed instant that the packet carries, if any.
     pub(crate) fn take_echo(&mut self) -> Option<Instant<Virtual>> {
         let carries = self.flags & Self::ECHO != 0;
         self.flags &= !Self::ECHO;

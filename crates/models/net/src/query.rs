@@ -9,7 +9,7 @@ use crate::ids::{FlowId, Node, NodeRole, SourceId};
 use crate::packet::PortId;
 use crate::tables::address::Family;
 use crate::tables::crossings::Cable;
-use crate::tables::flow::Line;
+use crate::tables::flow::FlowDescription;
 use crate::tables::source::{Source, TrafficStats};
 use crate::tables::stats::{Counters, LinkStats};
 use crate::tcp::TcpStats;
@@ -214,16 +214,19 @@ impl World {
     }
 
     /// Returns the static description of a TCP flow, also if another engine has it.
-    pub(crate) fn flow_line(&self, flow: u32) -> Option<Line> {
+    pub(crate) fn flow_line(&self, flow: u32) -> Option<FlowDescription> {
         let elsewhere = || self.lines.as_ref()?.flows.get(flow as usize).copied();
-        self.flows.get(flow).map(Line::of_flow).or_else(elsewhere)
+        self.flows
+            .get(flow)
+            .map(FlowDescription::of_flow)
+            .or_else(elsewhere)
     }
 
     /// Returns the static description of a source, also if another engine has it.
-    pub(crate) fn source_line(&self, source: u32) -> Option<Line> {
+    pub(crate) fn source_line(&self, source: u32) -> Option<FlowDescription> {
         let elsewhere = || self.lines.as_ref()?.sources.get(source as usize).copied();
         let here = self.sources.get(source);
-        here.map(Line::of_source).or_else(elsewhere)
+        here.map(FlowDescription::of_source).or_else(elsewhere)
     }
 
     /// Returns the number of flows and the number of sources.

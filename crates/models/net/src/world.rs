@@ -200,7 +200,7 @@ impl World {
     }
 
     /// Returns true if there is a shortest path from a host to an interface. Static routes are
-    /// ignored, because they change the path, but not if a path exists.
+    /// ignored: they affect which path is used, but not the existence of a path.
     fn reaches(&self, from: Node, to: PortId) -> bool {
         let here = self.ports.first_of(from.0);
         if self.ports[here].segment == self.ports[to].segment {

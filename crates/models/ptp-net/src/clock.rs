@@ -2,8 +2,8 @@
 //! resolution, and the adjustments of a servo.
 
 use timeloom_clock::Core;
-use timeloom_clock::course::Course;
-use timeloom_clock::host::{Crystal, HostClock, HostClockOptions};
+use timeloom_clock::host::{HostClock, HostClockOptions, HostOscillator};
+use timeloom_clock::host_time_map::HostTimeMap;
 use timeloom_clock::kernel::KernelClockOptions;
 use timeloom_ptp::{Hardware, Stamp};
 use timeloom_time::{ClockMap, Duration, Instant, Rate, Utc, Virtual};
@@ -12,7 +12,7 @@ use timeloom_time::{ClockMap, Duration, Instant, Rate, Utc, Virtual};
 #[derive(Clone, Copy, Debug)]
 pub struct ClockOptions {
     /// Oscillator that drives the clock.
-    pub crystal: Crystal,
+    pub oscillator: HostOscillator,
     /// Seed of the oscillator's random errors.
     pub seed: u64,
     /// True time at virtual time zero.
@@ -27,7 +27,7 @@ pub struct ClockOptions {
 impl Default for ClockOptions {
     fn default() -> Self {
         Self {
-            crystal: Crystal::default(),
+            oscillator: HostOscillator::default(),
             seed: 0,
             epoch: Instant::ZERO,
             offset: Duration::ZERO,
@@ -40,8 +40,8 @@ impl Default for ClockOptions {
 #[derive(Clone, Debug)]
 pub struct NodeClock {
     /// Host time of the node, which equals the simulation's time.
-    course: Course,
-    crystal: HostClock,
+    time_map: HostTimeMap,
+    oscillator: HostClock,
     shown: ClockMap<Core, Hardware>,
     /// Map from virtual time to the time of a correct clock (true time).
     right: ClockMap<Virtual, Hardware>,
@@ -54,7 +54,7 @@ const CIVIL: ClockMap<Utc, Hardware> = ClockMap::ahead_by(Duration::ZERO);
 impl NodeClock {
     /// Returns the clock at virtual time zero.
     pub fn new(options: &ClockOptions) -> Self {
-        let crystal = HostClock::new(&HostClockOptions {
+        let oscillator = HostClock::new(&HostClockOptions {
             cycles: None,
             // The model uses only the oscillator; the kernel's clocks are not read.
             kernel: KernelClockOptions {
@@ -64,13 +64,13 @@ impl NodeClock {
                 tai_s: 0,
                 ticks_per_s: 250,
             },
-            crystal: options.crystal,
+            oscillator: options.oscillator,
             seed: options.seed,
         });
         let right = CIVIL.at(options.epoch);
         Self {
-            course: Course::default(),
-            crystal,
+            time_map: HostTimeMap::default(),
+            oscillator,
             shown: ClockMap::new(Instant::ZERO, right + options.offset, Rate::ONE),
             right: ClockMap::new(Instant::ZERO, right, Rate::ONE),
             resolution_ns: options.resolution.as_ns().max(1),
@@ -79,8 +79,8 @@ impl NodeClock {
 
     /// Returns the clock's reading at `at`, which is `now` or slightly before.
     pub fn read(&mut self, now: Instant<Virtual>, at: Instant<Virtual>) -> Stamp {
-        let core = self.crystal.line(self.course.at(now)).core;
-        self.shown.at(core.at(self.course.at(at)))
+        let core = self.oscillator.line(self.time_map.at(now)).core;
+        self.shown.at(core.at(self.time_map.at(at)))
     }
 
     /// Returns the clock's reading at `at`, rounded down to the resolution, as in a timestamp.
@@ -102,7 +102,7 @@ impl NodeClock {
 
     /// Sets the frequency adjustment from `now` on, in parts per 10^9 relative to the oscillator.
     pub fn steer(&mut self, now: Instant<Virtual>, ppb: f64) {
-        let core = self.crystal.line(self.course.at(now)).core.out0;
+        let core = self.oscillator.line(self.time_map.at(now)).core.out0;
         // A servo's output is far from −100 %, which would stop the clock.
         let rate = Rate::from_f64(1.0 + ppb * 1e-9).unwrap_or(Rate::ONE);
         self.shown = self.shown.continued(core, rate);
@@ -119,9 +119,9 @@ mod tests {
     fn a_clock_drifts_is_steered_and_stamps_with_its_resolution() {
         let at = |ms: i64| Instant::ZERO + Duration::from_ms(ms);
         let mut clock = NodeClock::new(&ClockOptions {
-            crystal: Crystal {
+            oscillator: HostOscillator {
                 frequency: RateError::from_ppb(10_000),
-                ..Crystal::default()
+                ..HostOscillator::default()
             },
             epoch: Instant::from_ns(1_700_000_000_000_000_000),
             offset: Duration::from_us(3),

@@ -17,7 +17,7 @@ pub use timeloom_ptp::security::Policy;
 
 /// Settings for signed messages in a network.
 #[derive(Clone, Copy, Debug)]
-pub struct Signing {
+pub struct SigningConfig {
     /// Signature suite.
     pub suite: Suite,
     /// Policy of slaves for messages whose verification fails.
@@ -31,7 +31,7 @@ pub struct Signing {
 /// Generation of the keys, which do not change during a run.
 const EPOCH: u8 = 1;
 
-impl Signing {
+impl SigningConfig {
     /// Returns the security data of each clock, with the public keys of all, in the order of
     /// `clocks`.
     ///

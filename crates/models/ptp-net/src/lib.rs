@@ -11,11 +11,11 @@
 //! traffic. Real clocks at portals can therefore exchange messages with simulated ones. A switch
 //! forwards all other frames as before.
 //!
-//! Messages can be signed ([`Signing`]), and a clock can be an attacker ([`Rogue`]). The violations
-//! that it and its neighbours notice are counted in their tallies.
+//! Messages can be signed ([`SigningConfig`]), and a clock can be an attacker ([`Rogue`]). The
+//! violations that it and its neighbours notice are counted in their tallies.
 //!
-//! True time is known in a simulation: [`Measured`] contains a slave's measurement and the true
-//! value.
+//! True time is known in a simulation: [`SyncMeasurement`] contains a slave's measurement and the
+//! true value.
 #![forbid(unsafe_code)]
 
 mod clock;
@@ -26,8 +26,8 @@ mod rogue;
 mod tally;
 
 pub use clock::{ClockOptions, NodeClock};
-pub use keys::{Policy, Signing};
+pub use keys::{Policy, SigningConfig};
 pub use node::{NodeOptions, Observer, PtpNode};
 pub use rogue::{Attack, Rogue};
-pub use tally::{Event, Measured, Tally, Violation};
+pub use tally::{Event, SyncMeasurement, Tally, Violation};
 pub use timeloom_ptp::{Role, Transport};

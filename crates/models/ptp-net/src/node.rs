@@ -27,7 +27,7 @@ pub struct NodeOptions {
     pub role: Role,
     /// Profile: message intervals, delay mechanism, domain.
     pub profile: Profile,
-    /// Transport of its messages.
+    /// Transport of the clock's messages.
     pub transport: Transport,
     /// The clock that timestamps messages.
     pub clock: ClockOptions,

@@ -8,7 +8,7 @@ use timeloom_time::{Duration, Instant, Virtual};
 
 /// One Sync as measured by a slave.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Measured {
+pub struct SyncMeasurement {
     /// Virtual time of the measurement, after the Follow_Up has arrived.
     pub at: Instant<Virtual>,
     /// `sequenceId`.
@@ -24,7 +24,7 @@ pub struct Measured {
     pub authenticated: bool,
 }
 
-impl Measured {
+impl SyncMeasurement {
     /// Returns the error of the measurement in ns, provided that the master sent true time.
     pub fn error_ns(&self) -> f64 {
         self.offset_ns - self.ahead_ns as f64
@@ -34,7 +34,7 @@ impl Measured {
 /// Violation that a clock noticed: received time is not authenticated by all clocks on the path.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Violation {
-    /// Virtual time at which the clock noticed it.
+    /// Virtual time at which the clock noticed the violation.
     pub at: Instant<Virtual>,
     /// Kind of violation, the message, and the clocks between which it happened.
     pub failure: Failure,
@@ -48,7 +48,7 @@ pub struct Violation {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Event {
     /// A slave measured a Sync; the number is that of the violations that it has noticed so far.
-    Measured(Measured, u64),
+    Measured(SyncMeasurement, u64),
     /// A clock noticed a violation.
     Violation(Violation),
 }
@@ -59,7 +59,7 @@ pub struct Tally {
     /// Number of Syncs that a slave measured.
     pub measured: u64,
     /// The last measured Sync.
-    pub last: Option<Measured>,
+    pub last: Option<SyncMeasurement>,
     /// Number of Syncs that a transparent clock forwarded, counted per egress port.
     pub relayed: u64,
     /// Longest residence time of a forwarded Sync, in ns.
@@ -122,7 +122,7 @@ impl Tally {
                 authenticated,
                 ..
             } => {
-                let measured = Measured {
+                let measured = SyncMeasurement {
                     at: now,
                     sequence: *sequence,
                     offset_ns: offset.as_ns_f64(),

@@ -65,7 +65,8 @@ pub enum Preference {
     Master,
     /// Follow this master.
     Slave(Dataset),
-    /// Neither: this clock has class 1 to 127, and a better clock of such a class is master.
+    /// Be neither master nor slave: this clock has class 1 to 127, and a better clock of such a
+    /// class is master.
     Passive,
 }
 

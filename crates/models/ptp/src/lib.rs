@@ -6,8 +6,8 @@
 //! clocks: instants of [`Local`] are for timers, and [`Stamp`]s are readings of the clock that PTP
 //! measures and disciplines.
 //!
-//! - [`OrdinaryClock`]: a clock with one port; the best master clock algorithm decides if it is
-//!   grandmaster or slave.
+//! - [`OrdinaryClock`]: a clock with one port; the best master clock algorithm decides whether it
+//!   is grandmaster or slave.
 //! - [`TransparentClock`]: a clock with any number of ports; forwards Sync messages and adds their
 //!   residence time, for each egress port.
 //! - [`Machine`]: either of them.

@@ -2,7 +2,7 @@
 
 use timeloom_time::Instant;
 
-use crate::security::{Security, Signed, Verdict};
+use crate::security::{Security, SigningResult, Verdict};
 use crate::{
     Action, Local, OrdinaryClock, OrdinaryConfig, Packet, Random, Stamp, Token, TransparentClock,
     TransparentConfig,
@@ -90,7 +90,7 @@ impl Machine {
     }
 
     /// Handles the result of an [`Action::Sign`]; only transparent clocks request it.
-    pub fn handle_signed(&mut self, now: Instant<Local>, signed: Signed) {
+    pub fn handle_signed(&mut self, now: Instant<Local>, signed: SigningResult) {
         if let Self::Transparent(clock) = self {
             clock.handle_signed(now, signed);
         }

@@ -51,10 +51,13 @@ impl Tamper {
 const PLAIN: usize = 44;
 /// Offset of the last octet of `preciseOriginTimestamp`.
 const ORIGIN_LAST: usize = 43;
-/// Offsets in a message of fields of the signed TLV: length, suite, epoch and number of hops.
+/// Offsets in a message of the signed TLV's length.
 const TLV_LENGTH: core::ops::Range<usize> = 46..48;
+/// Offset in a message of the signed TLV's suite.
 const SUITE: usize = 54;
+/// Offset in a message of the signed TLV's key epoch.
 const EPOCH: usize = 56;
+/// Offset in a message of the signed TLV's number of hops.
 const HOPS: usize = 57;
 
 /// Removes the last entry of a chain with full entries; returns false if there is none.

@@ -2,7 +2,7 @@
 //!
 //! Results of runs depend on these sequences, so they never change. The generators are therefore
 //! defined here and not by a library, which may change its default generator between versions.
-//! Neither is suitable for secrets.
+//! Neither generator is suitable for secrets.
 #![forbid(unsafe_code)]
 
 mod split_mix;

@@ -33,9 +33,9 @@ pub enum LeapSecondsError {
 impl core::fmt::Display for LeapSecondsError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
-            Self::Line(number) => write!(f, "line {number} is no leap second"),
-            Self::NoExpiry => f.write_str("it states no expiry (`#@`)"),
-            Self::Contradicts => f.write_str("it contradicts the leap seconds known so far"),
+            Self::Line(number) => write!(f, "line {number} is not a leap second"),
+            Self::NoExpiry => f.write_str("it states no expiry (a line `#@`)"),
+            Self::Contradicts => f.write_str("it contradicts the built-in table of leap seconds"),
         }
     }
 }

@@ -15,9 +15,9 @@ use clap::{Args, ValueEnum};
 use timeloom_exit::{Failure, note};
 use timeloom_guest::{ClockOptions, CommandSpec, Session, SessionOptions, parse_span, serve};
 use timeloom_run::agent::{
-    AgreedControl, AgreedSession, Anchor, Bound, Bus, CommonTimeline, GpioPins, Key,
-    MachineTimeline, MachineWire, OnSilence, Peer, PinNames, Secret, Serve, Settings,
-    SystemTimeline, WhichTimeline, json_lines, prove, read_key, settings,
+    AgentTimeline, AgreedControl, AgreedSession, Anchor, BoundSocket, Bus, CommonTimeline,
+    GpioPins, Key, MachineTimeline, MachineWire, OnSilence, Peer, PinNames, Secret, Serve,
+    Settings, SystemTimeline, json_lines, prove, read_key, settings,
 };
 use timeloom_time::{Duration, Instant, Utc};
 
@@ -233,7 +233,7 @@ impl Agent {
     }
 
     /// Opens the network socket for the other machines; `None` if the user wants only the wire.
-    fn bound(&self) -> Result<Option<Bound>, Failure> {
+    fn bound(&self) -> Result<Option<BoundSocket>, Failure> {
         let Some(listen) = self.listen else {
             return Ok(None);
         };
@@ -246,7 +246,7 @@ impl Agent {
             );
         }
         let key = self.key_of(Key::from_hex)?;
-        let bound = Bound::listen(listen, key, timeline, self.settings());
+        let bound = BoundSocket::listen(listen, key, timeline, self.settings());
         let bound = bound.map_err(Failure::machine)?;
         match self.group {
             Some(group) => bound.join(group).map(Some).map_err(Failure::machine),
@@ -265,8 +265,8 @@ impl Agent {
         // A machine that joins later must not test its pins, because that would stop all others.
         if !self.join && !prove(&pins, self.patience_of_wire.stuck()).map_err(failed)? {
             note!(
-                "timeloom: the wire at {names} is already high, so it is unknown if this output \
-                 drives it"
+                "timeloom: the wire at {names} is already high, so it is unknown whether this \
+                 output drives it"
             );
         }
         Ok(Some(pins))
@@ -296,8 +296,8 @@ impl Agent {
             secret: self.key_of(Secret::from_hex)?,
             directory: self.directory,
             timeline: match self.timeline {
-                TimelineChoice::Machine => WhichTimeline::Machine,
-                TimelineChoice::System => WhichTimeline::System,
+                TimelineChoice::Machine => AgentTimeline::Machine,
+                TimelineChoice::System => AgentTimeline::System,
             },
             session: self.name,
             timeloom: std::env::current_exe()

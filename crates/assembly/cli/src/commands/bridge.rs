@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicBool;
 
 use clap::{Args, Subcommand};
 use timeloom_exit::Failure;
-use timeloom_run::{Lent, PythonCommand};
+use timeloom_run::{ProvidedPackage, PythonCommand};
 
 /// Let another simulator grant a run its time, and exchange signals with it
 ///
@@ -108,7 +108,7 @@ impl Python {
             is_limited: false,
         };
         // Ctrl-C ends this process, and its child with it.
-        let package = Lent::to(command, &AtomicBool::new(false))
+        let package = ProvidedPackage::to(command, &AtomicBool::new(false))
             .map_err(|error| Failure::run(format!("the package `timeloom`: {error}")))?;
         let ended = Command::new(&python)
             .args(["-m", &format!("timeloom.bridge_{name}")])

@@ -1,4 +1,4 @@
-//! Command `timeloom check`: checks if a scenario can be run, without running it.
+//! Command `timeloom check`: checks whether a scenario can be run, without running it.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Args;
 use timeloom_exit::{Failure, note, say};
 use timeloom_results::{Alignment, Threshold};
-use timeloom_run::compare::{COLUMNS, CompareRequest, Compared, compare, row};
+use timeloom_run::compare::{COLUMNS, CompareRequest, ComparisonResult, compare, row};
 
 use super::report::failure;
 use super::run::shown;
@@ -92,7 +92,7 @@ impl Compare {
     }
 }
 
-fn to_text(found: &Compared) -> String {
+fn to_text(found: &ComparisonResult) -> String {
     let rows: Vec<Vec<String>> = found.signals.iter().map(row).collect();
     let mut lines = match rows.is_empty() {
         true => vec!["neither run has signals".to_owned()],
@@ -127,7 +127,7 @@ fn threshold(text: &str) -> Result<(Option<String>, Threshold), Failure> {
     let number: f64 = number.trim().parse().map_err(|_| usage())?;
     if !number.is_finite() || number < 0.0 {
         return Err(Failure::usage(
-            "a threshold is a number that is not negative",
+            "a threshold must be a number that is not negative",
         ));
     }
     let threshold = match share {

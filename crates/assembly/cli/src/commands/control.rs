@@ -33,8 +33,8 @@ impl Target {
 /// Hosts to which a request applies.
 #[derive(Args)]
 struct Recipients {
-    /// Only this host of the session, by its own time, while the others continue; several are
-    /// separated by commas, or given again
+    /// Only this host of the session, by its own time, while the others continue; separate several
+    /// names by commas, or repeat the option
     #[arg(long = "host", value_name = "NAME", value_delimiter = ',')]
     hosts: Vec<String>,
     #[command(flatten)]

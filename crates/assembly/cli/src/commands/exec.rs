@@ -12,7 +12,7 @@ use clap::Args;
 use rustix::process::{Pid, kill_process_group};
 use timeloom_exit::{Failure, note};
 use timeloom_guest::{
-    ClockOptions, CommandSpec, Compute, FileTimes, Grants, Guest, Lookout, Output, ProcFiles,
+    ClockOptions, CommandSpec, Compute, FileTimes, GranterCheck, Grants, Guest, Output, ProcFiles,
     Session, SessionOptions, Stepped, SteppedSession, Tsc, end_grants, parse_factor, parse_span,
     serve,
 };
@@ -85,7 +85,7 @@ pub(crate) struct Exec {
     #[arg(long)]
     name: Option<String>,
     /// Run the program on this host of the current run, in the host's network and on its clock
-    /// (`timeloom shell` opens a shell there); with --name, of the run with that session name
+    /// (`timeloom shell` opens a shell there). With --name, of the run that has this session name
     #[arg(long = "in", value_name = "HOST", conflicts_with_all = [
         "dilate", "start", "paused", "skip", "compute", "stepped", "patience", "tsc", "proc",
         "file_times", "report_leaks", "allow_leaks", "env",
@@ -308,9 +308,9 @@ fn see_through(
             return Ok(status);
         }
         match grants.look() {
-            Lookout::Fine => {}
-            Lookout::Alone(text) => note!("timeloom: {text}"),
-            Lookout::GaveUp(text) => {
+            GranterCheck::Fine => {}
+            GranterCheck::Alone(text) => note!("timeloom: {text}"),
+            GranterCheck::GaveUp(text) => {
                 give_up();
                 return Err(Failure::run(format!("granter: {text}")));
             }
@@ -375,7 +375,9 @@ fn parse_variable(text: &str) -> Result<(OsString, OsString), Failure> {
         }
     };
     match name.is_empty() {
-        true => Err(Failure::usage("a variable has a name: write `NAME=VALUE`")),
+        true => Err(Failure::usage(
+            "the variable has no name: write `NAME=VALUE`",
+        )),
         false => Ok((name.into(), value)),
     }
 }

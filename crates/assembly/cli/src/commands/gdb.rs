@@ -102,8 +102,8 @@ fn take_process(arguments: &mut Vec<OsString>) -> Result<Option<u32>, Failure> {
     Ok(Some(pid))
 }
 
-/// Returns the value of gdb's option `-p`, or of the same option without a value in its word;
-/// `None` if the word is another one.
+/// Returns the value in a word that is gdb's option `-p`, in any spelling; `Some(None)` if the next
+/// word has the value, and `None` if the word is another option or argument.
 fn process_option(word: &OsStr) -> Option<Option<&OsStr>> {
     let word = word.as_bytes();
     let name = word.strip_prefix(b"--").or(word.strip_prefix(b"-"))?;
@@ -120,6 +120,6 @@ fn process_option(word: &OsStr) -> Option<Option<&OsStr>> {
 /// Name of the debugger, which is searched for on the PATH.
 const GDB: &str = "gdb";
 
-/// Command of gdb by which SIGSYS reaches the process without a stop. A gdb in a session has it
-/// already: Timeloom adds the same one when the session executes gdb.
+/// Command of gdb by which SIGSYS reaches the process without a stop. A gdb that a session executes
+/// gets the same command from Timeloom.
 const PASS_SIGSYS: &str = "handle SIGSYS nostop noprint pass";

@@ -37,7 +37,7 @@ pub(crate) struct Logs {
 
 impl Logs {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        let which = Which::find(self.name.as_deref(), self.run.as_deref())?;
+        let which = LoggedRun::find(self.name.as_deref(), self.run.as_deref())?;
         let failed = |error| Failure::run(format!("logs of {}: {error}", which.run.shown()));
         let mut logs = MergedLogs::new(&which.run, &self.programs);
         let mut is_over = !self.follow;
@@ -86,13 +86,13 @@ impl Logs {
 }
 
 /// Run whose logs are shown.
-struct Which {
+struct LoggedRun {
     run: RunDirectory,
     /// Name of the run's session while it runs; `None` for a finished run.
     session: Option<String>,
 }
 
-impl Which {
+impl LoggedRun {
     fn find(name: Option<&str>, run: Option<&Path>) -> Result<Self, Failure> {
         let opened = |path: &Path| RunDirectory::open(path).map_err(Failure::usage);
         if let Some(run) = run {

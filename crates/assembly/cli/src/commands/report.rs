@@ -33,7 +33,8 @@ pub(crate) struct ReportCommand {
     /// solvers, the first is the reference
     #[arg(long, value_name = "LABEL=DIR", value_parser = labelled)]
     proof_off: Vec<LabelledRun>,
-    /// Signal that is compared in those runs [default: the first that is drawn]
+    /// Signal that is compared in the runs of --proof-on and --proof-off [default: the first that
+    /// is drawn]
     #[arg(long, value_name = "PLANT.SIGNAL")]
     proof_signal: Option<String>,
     /// Tolerance of the comparison, in the signal's unit

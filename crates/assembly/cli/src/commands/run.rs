@@ -12,7 +12,7 @@ use timeloom_exit::{Failure, TEXTS_DIFFER, UNTRUSTED, note, note_line, note_over
 use timeloom_guest::FileTimes;
 use timeloom_results::{Check, Difference, RunDirectory, compare_runs};
 use timeloom_run::report::ReportError;
-use timeloom_run::{End, Options, Progress, Summary};
+use timeloom_run::{End, Progress, RunOptions, Summary};
 use timeloom_scenario::{Machine, Places, Plan, load_with_places};
 use timeloom_time::Duration;
 
@@ -136,7 +136,7 @@ fn make(
     interrupted: &Arc<AtomicBool>,
 ) -> Result<Made, Failure> {
     let mut display = Display::new(&plan.name);
-    let options = Options {
+    let options = RunOptions {
         directory: directory.clone(),
         replace,
         timeloom: std::env::current_exe()

@@ -6,15 +6,15 @@ use std::process::ExitCode;
 
 use clap::Args;
 use timeloom_exit::{Failure, say};
-use timeloom_serve::{Options, ServeError, Server};
+use timeloom_serve::{ServeError, Server, ServerOptions};
 
 /// Show runs in a browser, while they go on and afterwards
 ///
 /// Prints the address of the page; it contains a token, which is new each time. The page lists the
 /// runs below a directory. Of a run it shows the clock, and which component holds it; signals,
 /// attacks, events, hosts, programs and logs. It can pause, resume, step and dilate a run that goes
-/// on; each of these becomes an event of the run. A second address is printed for those who are
-/// only to look.
+/// on; each of these becomes an event of the run. A second address gives access without these
+/// actions.
 ///
 /// Serves until it is interrupted, with low priority. Other machines reach it through a tunnel:
 /// `ssh -L 8420:127.0.0.1:8420 THIS-MACHINE`.
@@ -37,7 +37,7 @@ pub(crate) struct Serve {
 
 impl Serve {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        let options = Options {
+        let options = ServerOptions {
             directory: self.directory,
             listen: self.listen,
             read_only: self.read_only,

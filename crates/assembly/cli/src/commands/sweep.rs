@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering;
 use clap::Args;
 use timeloom_exit::{Failure, UNTRUSTED, note, say};
 use timeloom_run::sweep::{
-    Axis, Ended, Point, Row, SweepError, SweepRequest, Swept, by_values, default_jobs, not_passed,
-    points, processors, sweep,
+    Axis, Point, Row, RunEnd, SweepError, SweepRequest, SweepResult, by_values, default_jobs,
+    not_passed, points, processors, sweep,
 };
 use timeloom_scenario::{Mode, Plan};
 
@@ -83,7 +83,10 @@ impl Sweep {
         let jobs = self.jobs.map_or(jobs.min().unwrap_or(1), usize::from);
         let most = processors().len();
         if jobs > most {
-            note!("timeloom: {jobs} jobs, but {most} processors: {most} go side by side");
+            note!(
+                "timeloom: {jobs} jobs are requested, and there are {most} processors: {most} \
+                jobs run at once"
+            );
         }
         let interrupted = interruption()?;
         let request = SweepRequest {
@@ -129,10 +132,10 @@ impl Sweep {
 /// Returns the exit code. A failed run takes precedence over an untrusted one.
 fn code(rows: &[Row]) -> u8 {
     let any = |ended| rows.iter().any(|row| row.ended == ended);
-    if any(Ended::Failed) || any(Ended::NotDone) {
+    if any(RunEnd::Failed) || any(RunEnd::NotDone) {
         return 1;
     }
-    if any(Ended::Untrusted) { UNTRUSTED } else { 0 }
+    if any(RunEnd::Untrusted) { UNTRUSTED } else { 0 }
 }
 
 fn progress(row: &Row, done: usize, total: usize) {
@@ -150,7 +153,7 @@ fn progress(row: &Row, done: usize, total: usize) {
     );
 }
 
-fn to_text(swept: &Swept) -> String {
+fn to_text(swept: &SweepResult) -> String {
     let (columns, rows) = by_values(&swept.rows);
     let mut parts = vec![table::text(&columns, &rows)];
     let others: Vec<Vec<String>> = not_passed(&swept.rows)
@@ -179,7 +182,7 @@ fn to_text(swept: &Swept) -> String {
     parts.join("\n")
 }
 
-fn to_json(swept: &Swept) -> serde_json::Value {
+fn to_json(swept: &SweepResult) -> serde_json::Value {
     let run = |row: &Row| {
         let values: serde_json::Map<String, serde_json::Value> = row
             .point
@@ -197,7 +200,7 @@ fn to_json(swept: &Swept) -> serde_json::Value {
         })
     };
     serde_json::json!({
-        "passed": swept.rows.iter().all(|row| row.ended == Ended::Passed),
+        "passed": swept.rows.iter().all(|row| row.ended == RunEnd::Passed),
         "runs": swept.rows.iter().map(run).collect::<Vec<_>>(),
         "kept": swept.kept,
         "table": swept.table,

@@ -176,7 +176,7 @@ impl List {
             return;
         };
         say!(
-            "  daemon {}, {} bindings, a question every {}, {:+.3} ppm, {} disturbances",
+            "  daemon {}, {} bindings, a query every {}, {:+.3} ppm, {} disturbances",
             daemon.pid,
             daemon.bindings,
             Duration::from_ns(daemon.poll_interval_ns),

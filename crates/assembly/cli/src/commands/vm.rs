@@ -15,11 +15,11 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use timeloom_exit::{Failure, note, say};
 use timeloom_guest::parse_span;
-use timeloom_publish::{NotShared, PageCounter, SharedCounter};
+use timeloom_publish::{PageCounter, SharedCounter, SharedCounterError};
 use timeloom_sys::vsock;
 use timeloom_time::Duration;
 use timeloom_timeline_protocol::TimelineName;
-use timeloom_vm::{Agent, Link, Relay, RelayError, VSOCK_PORT, devices, monitor, qemu};
+use timeloom_vm::{GuestAgent, Link, Relay, RelayError, VSOCK_PORT, devices, monitor, qemu};
 
 use super::timeline::DirectoryArg;
 
@@ -54,7 +54,7 @@ impl TimelineChoice {
     /// Opens the relay. Waits up to `patience` for daemons that are still starting.
     fn relay(self, patience: Duration) -> Result<Relay, Failure> {
         let counter = SharedCounter::here().map_err(|error| match error {
-            NotShared::Processor(_) => Failure::run(error),
+            SharedCounterError::Processor(_) => Failure::run(error),
             _ => Failure::usage(error),
         })?;
         let directory = self.place.directory();
@@ -275,7 +275,7 @@ impl Guest {
         };
         let directory = self.place.directory();
         let clock = devices::clock().ok().map(OwnedFd::from);
-        let agent = Agent::start(link, region.into(), clock, directory.clone())
+        let agent = GuestAgent::start(link, region.into(), clock, directory.clone())
             .map_err(|error| Failure::run(format!("serving the host's timelines: {error}")))?;
         for name in agent.timelines() {
             note!(

@@ -192,7 +192,7 @@ fn a_pulled_cable_stops_all_and_says_where() {
         let mut said = machines.errors(index);
         said.retain(|letter| letter != '\n');
         assert!(
-            said.contains(&format!("hears nothing from {other}")),
+            said.contains(&format!("receives nothing from {other}")),
             "{said}"
         );
         assert!(said.contains("the link"), "{said}");

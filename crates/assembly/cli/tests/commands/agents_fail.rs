@@ -47,7 +47,10 @@ fn a_machine_that_is_cut_off_stops_and_the_others_continue() {
     machines.ip(0, "link set h3 down");
     let (code, said) = ended(&machines, &mut agents[2], 2);
     assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("c hears no more than half"), "{said}");
+    assert!(
+        said.contains("c receives datagrams from at most half"),
+        "{said}"
+    );
     let (hold, at) = machines.hold(0);
     assert_eq!(machines.query(1)["virtual_ns"].as_i64(), Some(at));
     let_go(hold);
@@ -69,7 +72,7 @@ fn a_holder_that_dies_stops_all_and_is_named() {
     for (agent, index) in agents.iter_mut().zip([0, 2]) {
         let (code, said) = ended(&machines, agent, index);
         assert_eq!(code, Some(1), "{said}");
-        assert!(said.contains("hears nothing from b"), "{said}");
+        assert!(said.contains("receives nothing from b"), "{said}");
         // Virtual time must not have advanced.
         let last = machines
             .log(index)

@@ -208,7 +208,7 @@ fn a_laboratory_is_attacked_while_it_runs() {
     });
     let lie = timeloom(&["ptp", "attack", "lie", "--out", &out]);
     assert!(
-        lie.code == Some(2) && lie.err.contains("a hop lies"),
+        lie.code == Some(2) && lie.err.contains("one of a hop"),
         "{}",
         lie.err
     );

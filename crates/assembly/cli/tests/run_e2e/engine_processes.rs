@@ -191,8 +191,8 @@ fn another_process_takes_the_place_of_one_that_is_killed() {
         assert!(found, "{kind}: {texts:?} in {}", ended.output());
     };
     said("died", &["engine east", "another process", "signal: 9"]);
-    said("joined", &["engine east", "here again", "was away from"]);
-    said("untrusted", &["engine east", "was lost and started anew"]);
+    said("joined", &["engine east", "running again", "was away from"]);
+    said("untrusted", &["engine east", "was lost and restarted"]);
     said("cut", &["east-west: ", "after its last message"]);
     said(
         "summary",

@@ -234,17 +234,17 @@ fn a_user_or_capability_that_there_is_not_is_a_mistake_of_the_file() {
         ),
         (
             "user = \"0:\"",
-            "`0:` is no user",
+            "`0:` is not a user",
             "write a name, or `UID` or `UID:GID`",
         ),
         (
             "capabilities = [\"CAP_NET_ADMIN\"]",
-            "`CAP_NET_ADMIN` is no capability of Linux",
+            "`CAP_NET_ADMIN` is not a capability of Linux",
             "write `net_admin`",
         ),
         (
             "capabilities = [\"net_amdin\"]",
-            "`net_amdin` is no capability of Linux",
+            "`net_amdin` is not a capability of Linux",
             "did you mean `net_admin`?",
         ),
     ] {

@@ -25,7 +25,7 @@ use crate::timelines;
 use crate::verdict::{End, Reporter};
 
 /// Run whose clock has stopped for good.
-pub(super) struct Ended {
+pub(super) struct StoppedRun {
     end: End,
     /// Hold that keeps the session paused for good.
     hold: Option<timeloom_bus::Hold>,
@@ -43,7 +43,7 @@ impl Run<'_> {
         mut end: End,
         over: &AtomicBool,
         reporter: &Reporter,
-    ) -> Ended {
+    ) -> StoppedRun {
         let hold = self.bus.hold("timeloom", "the end of the run").ok();
         // In real-time mode the bus stops nothing, so the session is paused here.
         let at = match self.session.pause() {
@@ -63,17 +63,17 @@ impl Run<'_> {
         if end == End::Reached {
             end = self.verdict.failure().unwrap_or(End::Reached);
         }
-        self.scribe.clock_edge(ClockAction::End);
+        self.run_recorder.clock_edge(ClockAction::End);
         // The kernel's timers are read first, because the exit of a program closes its connections.
         let processes = self.session.processes().unwrap_or_default();
         let doubts = self.kernel_timers.doubts(&processes);
-        end_grants(&*self.keyboard, end == End::Reached);
+        end_grants(&*self.control_endpoint, end == End::Reached);
         self.session.kill_all();
         for (name, plant) in &self.plants {
             // In a run that has already failed, this report has no effect.
             if let Err(error) = plant.finish(at.min(planned_end)) {
                 let at = error.at.unwrap_or(at);
-                self.scribe
+                self.run_recorder
                     .event_at(at, name, "trouble", &error.to_string());
                 if end == End::Reached {
                     end = End::Failed(Failure {
@@ -85,33 +85,34 @@ impl Run<'_> {
                 }
             }
         }
-        Ended { end, hold, doubts }
+        StoppedRun { end, hold, doubts }
     }
 
-    pub(super) fn put_away(
+    pub(super) fn finalize(
         self,
-        ended: Ended,
+        ended: StoppedRun,
         reckoning: &Reckoning,
         progress: Progress,
         mut manifest: Manifest,
     ) -> Result<Summary, RunError> {
-        let Ended {
+        let StoppedRun {
             mut end,
             hold,
             doubts,
         } = ended;
         for doubt in &doubts {
-            self.scribe.event("local", "timeloom", "untrusted", doubt);
+            self.run_recorder
+                .event("local", "timeloom", "untrusted", doubt);
         }
         manifest.untrusted.extend(doubts);
         let attacks = self.plan.attacks.iter().filter(|attack| attack.enabled);
         for attack in attacks {
-            self.scribe
+            self.run_recorder
                 .label(attack, Instant::ZERO + progress.virtual_time);
         }
-        self.scribe
+        self.run_recorder
             .host_times(Instant::ZERO + progress.virtual_time);
-        self.keyboard.release();
+        self.control_endpoint.release();
         drop(self.devices);
         if let Some(network) = self.network {
             let calls = self.session.unhandled_calls();
@@ -124,7 +125,7 @@ impl Run<'_> {
             };
             manifest
                 .untrusted
-                .extend(network.stop(&asked, &self.scribe));
+                .extend(network.stop(&asked, &self.run_recorder));
         }
         let doubt = self.session.clock().distrusted();
         manifest
@@ -137,7 +138,7 @@ impl Run<'_> {
         if let Some(tunnels) = self.tunnels {
             manifest
                 .untrusted
-                .extend(tell(&tunnels.stop(), &self.scribe));
+                .extend(tell(&tunnels.stop(), &self.run_recorder));
         }
         for (name, capture) in self.captures {
             let statistics = capture.stop();
@@ -158,7 +159,7 @@ impl Run<'_> {
         let unhandled = self.session.unhandled_calls();
         for call in &unhandled {
             let text = format!("{} × {}: {}", call.count, call.call, call.outcome);
-            self.scribe
+            self.run_recorder
                 .event("local", &call.program, "not virtualised", &text);
         }
         if self.plan.time.skips() {
@@ -166,11 +167,11 @@ impl Run<'_> {
         }
         if self.plan.time.compute == Compute::None {
             let (text, doubt) = told(&self.session.order());
-            self.scribe.event("local", "timeloom", "order", &text);
+            self.run_recorder.event("local", "timeloom", "order", &text);
             manifest.degraded_modes.extend(doubt);
         }
         manifest.pauses = reckoning.pauses;
-        manifest.grants = self.keyboard.grants().map(|grants| {
+        manifest.grants = self.control_endpoint.grants().map(|grants| {
             let tally = grants.tally();
             GrantsMade {
                 count: tally.grants,
@@ -178,10 +179,10 @@ impl Run<'_> {
                 waited: tally.waited,
             }
         });
-        timelines::put_away(self.directory, &self.keepers);
+        timelines::finalize(self.directory, &self.keepers);
         drop(hold);
         drop((
-            self.keyboard,
+            self.control_endpoint,
             self.plants,
             self.fabric,
             self.bus,
@@ -261,7 +262,8 @@ fn paced_otherwise(calls: &[UnhandledCall]) -> Option<Caveat> {
     })
 }
 
-/// Names, in the table of calls, of those that limit how long the kernel waits for acknowledgements.
+/// Names, in the table of calls, of those that limit how long the kernel waits for
+/// acknowledgements.
 const LIMITS: [&str; 2] = ["setsockopt(TCP_USER_TIMEOUT)", "setsockopt(TCP_SYNCNT)"];
 
 fn told_cut(cut: &CutRows) -> Caveat {

@@ -10,15 +10,15 @@ use timeloom_results::{Caveat, Manifest, Remedy, RunDirectory};
 use timeloom_scenario::{Mode, Plan};
 use timeloom_time::{Instant, Virtual};
 
-use super::{Options, Run};
+use super::{Run, RunOptions};
 use crate::containers::{Containers, is_inside};
 use crate::error::RunError;
 use crate::kernel_timers::{self, KernelTimers};
 use crate::outputs::Logs;
-use crate::placed::Together;
-use crate::record::{LOCAL, Scribe};
+use crate::placed::AgentMembership;
+use crate::record::{LOCAL, RunRecorder};
 use crate::simulated::{Network, Surroundings, built};
-use crate::testbed::{Door, Keyboard};
+use crate::testbed::{ControlEndpoint, ExecContext};
 use crate::verdict::Verdict;
 use crate::{
     devices, hosts, inputs, machines, names, network, outputs, pause_bus, plants, timelines,
@@ -31,8 +31,8 @@ impl<'a> Run<'a> {
     /// Returns an error if a part cannot be created. The parts created before are then removed.
     pub(super) fn prepare(
         plan: &'a Plan,
-        together: Option<&'a Together>,
-        options: &Options,
+        membership: Option<&'a AgentMembership>,
+        options: &RunOptions,
         directory: &'a RunDirectory,
         manifest: &mut Manifest,
     ) -> Result<Self, RunError> {
@@ -65,7 +65,7 @@ impl<'a> Run<'a> {
             }
         }
         machines::give_timelines(plan, &keepers, &options.timeloom, &mut machines);
-        if together.is_none() {
+        if membership.is_none() {
             // In a run over several agents, the machine that started the run stores the inputs.
             inputs::keep(plan, directory, manifest)?;
         }
@@ -76,35 +76,35 @@ impl<'a> Run<'a> {
         let recorder = Arc::new(directory.recorder()?);
         recorder.limit(plan.results.journal_limit.as_bytes());
         recorder.limit_each(plan.results.source_limit.as_bytes());
-        let scribe = Scribe::new(
+        let run_recorder = RunRecorder::new(
             Arc::clone(&recorder),
             Arc::clone(session.clock()),
             verdict.reporter(),
-            together.map_or(LOCAL, |together| &together.name),
+            membership.map_or(LOCAL, |membership| &membership.name),
         );
-        session.clock().on_host_change(scribe.host_sink());
+        session.clock().on_host_change(run_recorder.host_sink());
         let bus = pause_bus::build(
             plan,
             &session,
-            &scribe,
+            &run_recorder,
             verdict.reporter(),
             &options.warn,
-            together,
+            membership,
         );
         // Opened early: a session whose control socket does not answer counts as dead, and
         // `timeloom clean` would remove its cgroup.
-        let keyboard = Arc::new(Keyboard::new(
+        let control_endpoint = Arc::new(ControlEndpoint::new(
             Arc::clone(&session),
-            (bus.clone(), together.is_some()),
+            (bus.clone(), membership.is_some()),
             plan.time.skips(),
             grants(plan, &session),
             &options.directory,
         ));
-        serve(&keyboard)?;
-        let whole = together.map_or(plan, |together| &together.whole);
-        let ends = together.map_or(&[][..], |together| &together.ends);
+        serve(&control_endpoint)?;
+        let whole = membership.map_or(plan, |membership| &membership.whole);
+        let ends = membership.map_or(&[][..], |membership| &membership.ends);
         let mut spec = network::specification(plan, ends);
-        if together.is_some() {
+        if membership.is_some() {
             // Two machines must not assign the same address to two stations.
             let macs = network::macs(whole);
             for station in &mut spec.stations {
@@ -119,16 +119,16 @@ impl<'a> Run<'a> {
         manifest.degraded_modes.extend(lack);
         containers.build(&fabric, &keepers, &names)?;
         let roots = containers.roots();
-        keyboard.open(Door::of(
+        control_endpoint.open(ExecContext::of(
             plan,
             &fabric,
             &keepers,
             (roots, &identities),
-            &scribe,
+            &run_recorder,
         )?);
         let reporter = verdict.reporter();
         let how = (options.places.as_ref(), &*options.interrupted);
-        let plants = plants::start(plan, how, &session, &logs, &bus, &scribe, &reporter)?;
+        let plants = plants::start(plan, how, &session, &logs, &bus, &run_recorder, &reporter)?;
         let clock = session.clock();
         let cubic = cubic.and_then(|registering| registering.join().ok().flatten());
         let around = Surroundings {
@@ -136,17 +136,17 @@ impl<'a> Run<'a> {
             directory,
             clock,
             civil_start,
-            scribe: &scribe,
+            run_recorder: &run_recorder,
             reporter: &reporter,
             timeloom: &options.timeloom,
             interrupted: &options.interrupted,
-            together,
+            membership,
             cubic: cubic.as_ref(),
         };
         let network = simulated.map(|simulated| Network::start(whole, simulated, &around));
         let network = network.transpose()?;
-        if let Some(engines) = network.as_ref().and_then(Network::company) {
-            keyboard.admit(engines);
+        if let Some(engines) = network.as_ref().and_then(Network::engine_connections) {
+            control_endpoint.admit(engines);
         }
         machines::attach(plan, &fabric)?;
         let kernel_timers = KernelTimers::settle(
@@ -157,23 +157,23 @@ impl<'a> Run<'a> {
             &reporter,
         )?;
         manifest.degraded_modes.extend(kernel_timers.lacks());
-        let tunnels = match together {
-            Some(together) => together.lay_tunnels(&fabric, clock)?,
+        let tunnels = match membership {
+            Some(membership) => membership.lay_tunnels(&fabric, clock)?,
             None => None,
         };
         let writers = devices::writers(whole);
-        let devices = devices::start(plan, &writers, &fabric, &plants, &scribe)?;
+        let devices = devices::start(plan, &writers, &fabric, &plants, &run_recorder)?;
         let captures = outputs::captures(
             (plan, whole, ends),
             &fabric,
             directory,
             clock,
             civil_start,
-            (&scribe, &reporter),
+            (&run_recorder, &reporter),
         )?;
         Ok(Self {
             plan,
-            together,
+            membership,
             directory,
             logs,
             devices,
@@ -182,8 +182,8 @@ impl<'a> Run<'a> {
             tunnels,
             plants,
             fabric,
-            keyboard,
-            scribe,
+            control_endpoint,
+            run_recorder,
             recorder,
             verdict,
             bus,
@@ -199,7 +199,7 @@ impl<'a> Run<'a> {
 }
 
 /// Creates a session whose clock is stopped.
-fn session(plan: &Plan, options: &Options) -> Result<Arc<Session>, RunError> {
+fn session(plan: &Plan, options: &RunOptions) -> Result<Arc<Session>, RunError> {
     let warn = Arc::clone(&options.warn);
     Ok(Arc::new(Session::new(SessionOptions {
         name: options.session.clone(),

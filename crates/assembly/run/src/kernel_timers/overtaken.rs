@@ -153,7 +153,7 @@ impl Overtaken {
 
 fn unread(name: &str, error: &KernelError) -> Caveat {
     let reason = format!(
-        "It is unknown if virtual time has jumped over timers of the TCP of {name}: {error}."
+        "It is unknown whether virtual time has jumped over timers of the TCP of {name}: {error}."
     );
     Caveat::new(reason, Remedy::NO_SKIPPING)
 }

@@ -16,7 +16,7 @@ use timeloom_time::{Duration, Instant};
 use super::error::{AgentError, SpreadError};
 use super::message::{FromAgent, ToAgent};
 use super::secret::{Secret, read_key};
-use super::serve::{Serve, WhichTimeline};
+use super::serve::{AgentTimeline, Serve};
 use crate::channel::{Side, greet};
 
 /// Description of an agent, as reported by the agent.
@@ -27,7 +27,7 @@ pub struct Description {
     /// True if the agent is running a share.
     pub busy: bool,
     /// Clock that the agent shares with others.
-    pub timeline: WhichTimeline,
+    pub timeline: AgentTimeline,
     /// Reading of the shared clock when the agent answered, in nanoseconds.
     pub shows_ns: i64,
     /// Error bound of that clock according to the agent's kernel, in nanoseconds.
@@ -37,11 +37,11 @@ pub struct Description {
 }
 
 /// Description of an agent, and this machine's civil time just before and just after the query.
-pub(crate) type Answer = (Description, [Instant<timeloom_clock::Timeline>; 2]);
+pub(crate) type Answer = (Description, [Instant<timeloom_clock::TimelineTime>; 2]);
 
 /// An agent of a plan with its description, or the reason for its absence.
 #[derive(Debug)]
-pub struct Described {
+pub struct AgentDescription {
     /// Name in the plan.
     pub name: String,
     /// Address in the plan.
@@ -54,7 +54,7 @@ pub struct Described {
 ///
 /// # Errors
 /// Returns an error if there are no agents or the key cannot be read.
-pub fn describe(plan: &Plan) -> Result<Vec<Described>, SpreadError> {
+pub fn describe(plan: &Plan) -> Result<Vec<AgentDescription>, SpreadError> {
     let placement = &plan.placement;
     if !placement.is_spread() {
         return Err(SpreadError::NoAgents);
@@ -65,7 +65,7 @@ pub fn describe(plan: &Plan) -> Result<Vec<Described>, SpreadError> {
         let ask = |(name, place): (&String, &timeloom_scenario::AgentPlace)| {
             let (name, address) = (name.clone(), place.address.clone());
             let secret = &secret;
-            scope.spawn(move || Described {
+            scope.spawn(move || AgentDescription {
                 answer: ask(&address, secret),
                 name,
                 address,
@@ -123,7 +123,7 @@ impl Description {
     /// agent's reading, within its error bound, may lie between them.
     pub fn off_at_least(
         &self,
-        [before, after]: [Instant<timeloom_clock::Timeline>; 2],
+        [before, after]: [Instant<timeloom_clock::TimelineTime>; 2],
     ) -> Duration {
         let error = Duration::from_ns(self.error_ns.max(0));
         let shows = Instant::from_ns(self.shows_ns);

@@ -2,8 +2,8 @@
 
 use std::io;
 
-use super::parcel::ParcelError;
 use super::secret::KeyFileError;
+use super::transfer::TransferError;
 
 /// Error of one agent.
 #[derive(Debug, thiserror::Error)]
@@ -13,7 +13,7 @@ pub enum AgentError {
     NoAddress,
     /// A file that the agent needs cannot be sent.
     #[error(transparent)]
-    Parcel(#[from] ParcelError),
+    Transfer(#[from] TransferError),
     /// The connection to the agent has failed or ended.
     #[error(transparent)]
     Conversation(#[from] io::Error),

@@ -10,10 +10,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use timeloom_results::{Incoming, is_result};
 
-use super::conduct::{AgentEvent, listen};
+use super::coordinate::{AgentEvent, listen};
 use super::message::{Entry, ToAgent};
-use super::parcel::{MOST_BYTES_IN_ALL, new_below, receive};
 use super::serve::ready;
+use super::transfer::{MOST_BYTES_IN_ALL, new_below, receive};
 use crate::channel::{Receiver, Sender};
 
 /// Feeds the bytes of a peer without the key to a channel, which must not accept any of them.
@@ -73,7 +73,7 @@ pub fn from_agent(frames: &[(u8, &[u8])], results: &Path) {
         match event {
             AgentEvent::Message(said) => reads_again(&said),
             AgentEvent::Ended(ended) => drop(over.borrow_mut().replace(ended.results)),
-            AgentEvent::Gone(_) => unreachable!("only the conductor says so"),
+            AgentEvent::Gone(_) => unreachable!("only the coordinator says so"),
         }
         true
     };

@@ -1,7 +1,7 @@
 //! Connections of peers that offer runs to an agent.
 //!
-//! A connection costs a thread and a descriptor before the agent knows if its peer has the key.
-//! Peers without proof of the key have a quota of their own. When that quota is exhausted, the
+//! A connection costs a thread and a descriptor before the agent knows whether its peer has the
+//! key. Peers without proof of the key have a quota of their own. When that quota is exhausted, the
 //! agent closes the oldest connection of the IP address with the most connections. Peers that stay
 //! silent, or send a byte now and then, therefore cannot lock out a peer that has the key.
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use timeloom_results::Failure;
 
 use super::describe::Description;
-use super::serve::WhichTimeline;
+use super::serve::AgentTimeline;
 
 /// Message to an agent.
 #[derive(Debug, Serialize, Deserialize)]
@@ -17,7 +17,7 @@ pub(super) enum ToAgent {
     /// Assigns the agent its share of a run. The content of the announced files follows.
     Prepare(Box<Prepare>),
     /// Announces that all agents are prepared, with the addresses of all of them.
-    Begin { members: Vec<Whereabouts> },
+    Begin { members: Vec<AgentEndpoints> },
     /// Announces that a program of another agent is ready.
     Ready { program: String },
     /// Requests that the agent end its share.
@@ -52,13 +52,14 @@ pub(super) struct Entry {
 
 /// Addresses at which other agents reach one agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Whereabouts {
+pub(super) struct AgentEndpoints {
     pub(super) name: String,
     pub(super) bus: SocketAddr,
     pub(super) tunnels: SocketAddr,
-    /// Addresses of its engine's sockets; the keys are the names of the agents that use them.
+    /// Addresses of the sockets of the agent's engine; the keys are the names of the agents that
+    /// use them.
     pub(super) engines: BTreeMap<String, SocketAddr>,
-    /// Error bound of its clock, in nanoseconds.
+    /// Error bound of the agent's clock, in nanoseconds.
     pub(super) clock_error_ns: i64,
 }
 
@@ -74,7 +75,7 @@ pub(super) enum FromAgent {
         /// Ports of the engine's sockets, if the network is simulated; the keys are the names of
         /// the agents that use them.
         engines: BTreeMap<String, u16>,
-        timeline: WhichTimeline,
+        timeline: AgentTimeline,
         /// Error bound of the agent's clock, in nanoseconds.
         clock_error_ns: i64,
     },
@@ -87,7 +88,7 @@ pub(super) enum FromAgent {
     /// Announces that a program of this agent is ready.
     Ready { program: String },
     /// Announces that the share has ended. The content of the result files follows.
-    Ended(Box<Ended>),
+    Ended(Box<ShareResult>),
 }
 
 /// Progress of a run, in nanoseconds.
@@ -100,8 +101,8 @@ pub(super) struct Lengths {
 
 /// Result of a share.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Ended {
-    pub(super) how: How,
+pub(super) struct ShareResult {
+    pub(super) how: ShareEnd,
     pub(super) lengths: Lengths,
     /// Descriptions of system calls that carried time and were not virtualised.
     pub(super) unhandled: Vec<String>,
@@ -110,7 +111,7 @@ pub(super) struct Ended {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum How {
+pub(super) enum ShareEnd {
     Reached,
     Interrupted,
     Failed(Failure),

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use timeloom_results::{OutgoingFile, RunDirectory};
 
-use super::message::{Ended, Entry, How, Lengths};
+use super::message::{Entry, Lengths, ShareEnd, ShareResult};
 use crate::channel::Sender;
 use crate::experiment::{Progress, Summary};
 use crate::verdict::End;
@@ -21,13 +21,13 @@ pub(super) fn lengths(progress: &Progress) -> Lengths {
 }
 
 /// Converts the outcome of an agent's share to a message, which does not list the files yet.
-pub(super) fn ended(ran: Result<Summary, crate::RunError>) -> Ended {
+pub(super) fn ended(ran: Result<Summary, crate::RunError>) -> ShareResult {
     let (how, lengths, unhandled) = match ran {
         Ok(summary) => {
             let how = match summary.end {
-                End::Reached => How::Reached,
-                End::Interrupted => How::Interrupted,
-                End::Failed(failure) => How::Failed(failure),
+                End::Reached => ShareEnd::Reached,
+                End::Interrupted => ShareEnd::Interrupted,
+                End::Failed(failure) => ShareEnd::Failed(failure),
             };
             let call = |call: &timeloom_guest::UnhandledCall| {
                 format!(
@@ -39,12 +39,12 @@ pub(super) fn ended(ran: Result<Summary, crate::RunError>) -> Ended {
             (how, lengths(&summary.progress), unhandled)
         }
         Err(error) => (
-            How::NotBegun(error.to_string()),
+            ShareEnd::NotBegun(error.to_string()),
             Lengths::default(),
             Vec::new(),
         ),
     };
-    Ended {
+    ShareResult {
         how,
         lengths,
         unhandled,

@@ -10,7 +10,7 @@ use timeloom_scenario::Plan;
 use timeloom_sys::account::Account;
 
 use super::message::Entry;
-use super::parcel::normal;
+use super::transfer::normal;
 
 /// Directory with the received files, and the list of these files.
 pub(super) struct Mirror<'a> {

@@ -14,7 +14,7 @@ use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use serde::{Deserialize, Serialize};
 use timeloom_bus::{
-    Bound, CommonTimeline, GpioPins, MachineTimeline, NoPins, Peer, PinNames, SystemTimeline,
+    BoundSocket, CommonTimeline, GpioPins, MachineTimeline, NoPins, Peer, PinNames, SystemTimeline,
     UdpError, prove,
 };
 use timeloom_portal::TunnelKey;
@@ -22,27 +22,27 @@ use timeloom_scenario::{Plan, ScenarioErrors};
 use timeloom_time::Duration;
 
 use super::guests::{Guest, Guests};
-use super::message::{Ended, FromAgent, Prepare, ToAgent, Whereabouts};
+use super::membership::{AgentBus, AgentMembership, EngineLine, PeerLinks};
+use super::message::{AgentEndpoints, FromAgent, Prepare, ShareResult, ToAgent};
 use super::outcome::{ended, entry, gather, lengths, send};
-use super::parcel::{MOST_BYTES_IN_ALL, new_below, receive};
 use super::rewrite::{Mirror, lacking};
 use super::scratch::{Scratch, sweep};
 use super::secret::Secret;
-use super::together::{EngineLine, Line, Together, Ways};
+use super::transfer::{MOST_BYTES_IN_ALL, new_below, receive};
 use crate::channel::{Receiver, Sender, Side, greet};
-use crate::experiment::{Options, run_here};
+use crate::experiment::{RunOptions, run_here};
 use crate::programs::ReadyBoard;
 
 /// Clock that agents share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum WhichTimeline {
+pub enum AgentTimeline {
     /// Clock of the kernel, for agents in namespaces of one machine.
     Machine,
     /// Civil time, as accurate as this machine keeps it.
     System,
 }
 
-impl WhichTimeline {
+impl AgentTimeline {
     pub(super) fn open(self) -> Arc<dyn CommonTimeline> {
         match self {
             Self::Machine => Arc::new(MachineTimeline),
@@ -60,7 +60,7 @@ pub struct Serve {
     /// Directory for all files of the agent. Other users must not be able to write there.
     pub directory: PathBuf,
     /// Clock shared with other agents.
-    pub timeline: WhichTimeline,
+    pub timeline: AgentTimeline,
     /// Name of the agent's sessions. `None` uses the name that the run gives the agent.
     pub session: Option<String>,
     /// Path of the program `timeloom` on this machine.
@@ -91,7 +91,7 @@ impl Serve {
             self.address,
             self.directory.display()
         ));
-        let agent = Arc::new(Agent {
+        let agent = Arc::new(AgentServer {
             serve: self,
             busy: Mutex::new(()),
             guests: Arc::default(),
@@ -153,7 +153,7 @@ fn own_directory(path: &Path) -> io::Result<()> {
     }
 }
 
-struct Agent {
+struct AgentServer {
     serve: Serve,
     busy: Mutex<()>,
     guests: Arc<Guests>,
@@ -164,12 +164,12 @@ struct Agent {
 /// Share of a run, whose plan and files have arrived.
 pub(super) struct Ready {
     pub(super) plan: Plan,
-    together: Together,
+    membership: AgentMembership,
 }
 
 /// Sockets at which the other agents reach this one.
 struct Sockets {
-    bound: Bound,
+    bound: BoundSocket,
     pins: Option<GpioPins>,
     tunnels: UdpSocket,
     key: TunnelKey,
@@ -178,7 +178,7 @@ struct Sockets {
     engine_key: [u8; 32],
 }
 
-impl Agent {
+impl AgentServer {
     fn converse(&self, stream: TcpStream, from: SocketAddr, guest: &Guest) -> io::Result<()> {
         stream.set_nonblocking(false)?;
         let greeted = greet(stream, Side::Agent, &self.serve.secret, PATIENCE);
@@ -253,12 +253,12 @@ impl Agent {
         };
         (self.serve.say)(format!("{from}: runs `{}`", ready.plan.name));
         let others = || members.iter().filter(|it| it.name != prepare.agent);
-        let peer = |other: &Whereabouts| Peer {
+        let peer = |other: &AgentEndpoints| Peer {
             name: other.name.clone(),
             address: other.bus,
             late: false,
         };
-        *lock(&ready.together.ways) = Some(Ways {
+        *lock(&ready.membership.peer_links) = Some(PeerLinks {
             bound,
             pins,
             peers: others().map(peer).collect(),
@@ -317,8 +317,8 @@ impl Agent {
         let (key, tunnel_key, engine_key) = self.serve.secret.of_run(&nonce);
         let plan = timeloom_scenario::parse(&prepare.plan, "the plan", &[])?;
         let any = SocketAddr::new(self.serve.address.ip(), 0);
-        let settings = Together::settings(&plan);
-        let bound = Bound::listen(any, key, self.serve.timeline.open(), settings)?;
+        let settings = AgentMembership::settings(&plan);
+        let bound = BoundSocket::listen(any, key, self.serve.timeline.open(), settings)?;
         let bound = match &plan.placement.group {
             None => bound,
             Some(group) => {
@@ -352,7 +352,7 @@ impl Agent {
         interrupted: Arc<AtomicBool>,
     ) -> io::Result<()> {
         let sender = Arc::new(Mutex::new(sender));
-        let board = Arc::clone(&ready.together.ready);
+        let board = Arc::clone(&ready.membership.ready);
         let out = Arc::clone(&sender);
         board.tell(move |program| {
             let program = program.to_owned();
@@ -373,18 +373,18 @@ impl Agent {
             }
         });
         let results = scratch.join("results");
-        let options = self.options(&ready.together.name, &results, &sender, &interrupted);
-        let ran = run_here(&ready.plan, options, Some(&ready.together));
-        let mut parcel = gather(&results);
-        let ended = Ended {
-            results: parcel.iter().map(entry).collect(),
+        let options = self.options(&ready.membership.name, &results, &sender, &interrupted);
+        let ran = run_here(&ready.plan, options, Some(&ready.membership));
+        let mut files = gather(&results);
+        let ended = ShareResult {
+            results: files.iter().map(entry).collect(),
             ..ended(ran)
         };
         let told = {
             let mut sender = lock(&sender);
             sender
                 .say(&FromAgent::Ended(Box::new(ended)))
-                .and_then(|()| send(&mut sender, &mut parcel))
+                .and_then(|()| send(&mut sender, &mut files))
         };
         // The other agents may not have reached the end yet, and still need this one on the pause
         // bus.
@@ -392,7 +392,7 @@ impl Agent {
         while told.is_ok() && !listener.is_finished() && StdInstant::now() < given_up {
             thread::sleep(LOOK_EVERY);
         }
-        ready.together.line.end();
+        ready.membership.bus.end();
         let _ = hung_up.shutdown(std::net::Shutdown::Both);
         let _ = listener.join();
         told
@@ -404,11 +404,11 @@ impl Agent {
         results: &Path,
         sender: &Arc<Mutex<Sender>>,
         interrupted: &Arc<AtomicBool>,
-    ) -> Options {
+    ) -> RunOptions {
         let out = Arc::clone(sender);
         let end = Arc::clone(interrupted);
         let warnings = Arc::clone(sender);
-        Options {
+        RunOptions {
             directory: results.to_owned(),
             replace: false,
             places: None,
@@ -495,13 +495,13 @@ pub(super) fn ready(prepare: &Prepare, files: &Path) -> Result<Ready, Unready> {
     }
     Ok(Ready {
         plan: part.plan,
-        together: Together {
+        membership: AgentMembership {
             name: prepare.agent.clone(),
             whole,
             ends: part.tunnels,
-            line: Arc::new(Line::default()),
+            bus: Arc::new(AgentBus::default()),
             ready: Arc::new(ReadyBoard::default()),
-            ways: Mutex::new(None),
+            peer_links: Mutex::new(None),
         },
     })
 }

@@ -15,13 +15,13 @@ use timeloom_net::Owner;
 use timeloom_peering::datagram::Key;
 use timeloom_peering::peer::PeerConfig;
 use timeloom_peering::{Endpoint, Socket};
-use timeloom_portal::{Follow, PacketPort, Port, PortalError, Portals, Tap};
+use timeloom_portal::{FollowedClock, PacketPort, Port, PortalError, Portals, Tap};
 use timeloom_scenario::ScenarioErrors;
 use timeloom_sys::descriptor;
 use timeloom_sys::schedule::{Policy, set_policy};
 use timeloom_time::{ClockMap, Duration, Instant, Virtual, Wall};
 
-use super::engine::{Engine, Outlets, Pacing, Running, Ways};
+use super::engine::{Engine, EngineLinks, Outlets, Pacing, Running};
 use super::message::{Captured, ClockNow, FromEngine, Piece, Sort, Start, ToEngine};
 use super::process::UNKEYED;
 use super::{built, captures, digest, engines};
@@ -54,7 +54,7 @@ pub enum EngineError {
     #[error("the engine received fewer descriptors than announced (raise `ulimit -n`?)")]
     NoDescriptor,
     /// A portal belongs to another engine.
-    #[error("`{0}` is no node of this engine")]
+    #[error("`{0}` is not a node of this engine")]
     NoNode(String),
     /// A portal cannot be connected.
     #[error(transparent)]
@@ -89,28 +89,28 @@ pub fn serve_engine(stream: UnixStream) -> Result<(), EngineError> {
             (FromEngine::Refused { why }, Err(error))
         }
     };
-    let _ = mouth.send(Said::Message(last));
+    let _ = mouth.send(Outgoing::Message(last));
     drop(mouth);
     let _ = writer.join();
     outcome
 }
 
 /// Message from a thread of this process to the thread that writes to the run.
-enum Said {
+enum Outgoing {
     Message(FromEngine),
     Saw(Instant<Virtual>, network_signals::NetworkObservation),
     Captured(Captured),
 }
 
-type Mouth = mpsc::Sender<Said>;
+type Mouth = mpsc::Sender<Outgoing>;
 
 /// Sends all messages to the run, until all senders have been dropped.
-fn write(said: mpsc::Receiver<Said>, mut say: Sender<UnixStream>) {
+fn write(said: mpsc::Receiver<Outgoing>, mut say: Sender<UnixStream>) {
     for one in said {
         let told = match one {
-            Said::Message(message) => say.say(&message),
-            Said::Captured(captured) => say.bytes(&Piece::Frame(captured).to_bytes()),
-            Said::Saw(at, seen) => {
+            Outgoing::Message(message) => say.say(&message),
+            Outgoing::Captured(captured) => say.bytes(&Piece::Frame(captured).to_bytes()),
+            Outgoing::Saw(at, seen) => {
                 let pieces = Piece::of_sample(at, &seen);
                 let mut pieces = pieces.iter();
                 pieces.try_for_each(|piece| say.bytes(&piece.to_bytes()))
@@ -141,7 +141,7 @@ fn serve(
         here: start.here,
     };
     let portals = joined(engine, start, portals)?;
-    let ways = Ways {
+    let engine_links = EngineLinks {
         ends: ends(start, sockets)?,
         key: match start.encrypts {
             true => Key::encrypting(start.key),
@@ -159,8 +159,8 @@ fn serve(
         member: None,
         civil_start: Instant::from_ns(start.civil_start_ns),
     };
-    let running = engine.start(portals, Some(ways), pacing, outlets(engine, mouth))?;
-    let _ = mouth.send(Said::Message(FromEngine::Ready));
+    let running = engine.start(portals, Some(engine_links), pacing, outlets(engine, mouth))?;
+    let _ = mouth.send(Outgoing::Message(FromEngine::Ready));
     // With real-time priority, the engine notices a stop of the clock even if other processes are
     // busy. If the kernel refuses the priority, the engine may notice it later.
     let _ = set_policy(Policy::First(1));
@@ -189,7 +189,7 @@ fn follow(
                 *clock.lock() = now;
                 running.emulation.wake();
             }
-            Ok(ToEngine::Lost(there, epoch)) => running.emulation.bury(there, epoch),
+            Ok(ToEngine::Lost(there, epoch)) => running.emulation.mark_dead(there, epoch),
             Ok(ToEngine::Leave) => return Ok(true),
             Ok(ToEngine::Stop) => return Ok(false),
             Ok(ToEngine::Start(_)) => return Err(EngineError::Twice),
@@ -246,7 +246,7 @@ fn outlets(engine: Engine<'_>, mouth: &Mouth) -> Outlets {
     let capture: timeloom_portal::Capture = Box::new(move |port, at, wall, frame: &[u8]| {
         // The channel is open: the writer ends after this thread, unless the connection to the run
         // is lost.
-        let _ = captured.send(Said::Captured(Captured {
+        let _ = captured.send(Outgoing::Captured(Captured {
             port,
             at,
             wall,
@@ -258,14 +258,14 @@ fn outlets(engine: Engine<'_>, mouth: &Mouth) -> Outlets {
         // The run writes the frames in the order in which they come.
         passed: None,
         sample: Box::new(move |at, world, adjacencies| {
-            let _ = saw.send(Said::Saw(at, view.look(at, world, adjacencies)));
+            let _ = saw.send(Outgoing::Saw(at, view.look(at, world, adjacencies)));
         }),
         note: Box::new(move |note| {
-            let _ = noted.send(Said::Message(FromEngine::Note(note.clone())));
+            let _ = noted.send(Outgoing::Message(FromEngine::Note(note.clone())));
         }),
         died: Box::new(move |what| {
             let what = what.to_owned();
-            let _ = died.send(Said::Message(FromEngine::Died { what }));
+            let _ = died.send(Outgoing::Message(FromEngine::Died { what }));
         }),
         // Time does not skip with engines in processes.
         cubic: None,
@@ -282,7 +282,7 @@ impl SharedClock {
     }
 }
 
-impl Follow for SharedClock {
+impl FollowedClock for SharedClock {
     fn map(&self) -> ClockMap<Wall, Virtual> {
         self.map_and_stop().0
     }

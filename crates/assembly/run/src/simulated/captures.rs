@@ -8,13 +8,13 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use timeloom_net::{Owner, PortId, World};
-use timeloom_portal::{Capture, Passed};
+use timeloom_portal::{Capture, CaptureProgressCallback};
 use timeloom_results::RunDirectory;
 use timeloom_scenario::{NamedCable, Plan, Simulated};
 use timeloom_time::{Instant, Utc};
 
 use crate::error::RunError;
-use crate::record::Scribe;
+use crate::record::RunRecorder;
 use crate::spoofing::SpoofWatch;
 use merge::{CapturedFrame, Merge, Progress};
 
@@ -35,7 +35,7 @@ impl Captures {
         (simulated, own): (&Simulated, Option<Owner>),
         directory: &RunDirectory,
         civil_start: Instant<Utc>,
-        scribe: &Scribe,
+        run_recorder: &RunRecorder,
     ) -> Result<Self, RunError> {
         let addresses = owners(&simulated.world);
         let settings = plan.network.as_ref().and_then(|it| it.engines.as_ref());
@@ -52,7 +52,8 @@ impl Captures {
             };
             let watch = SpoofWatch::new(addresses.iter().copied(), false);
             let merge = Merge::of(cable, simulated, captures.progress.as_ref());
-            let (frames, thread) = record(&name, directory, civil_start, scribe, (watch, merge))?;
+            let (frames, thread) =
+                record(&name, directory, civil_start, run_recorder, (watch, merge))?;
             captures.links.insert(cable.there, frames.clone());
             captures.links.insert(cable.back, frames);
             captures.threads.push(thread);
@@ -81,7 +82,7 @@ impl Captures {
 
     /// Returns the function by which engine `here` reports the progress of its captures; `None` if
     /// that is not needed.
-    pub(super) fn progress(&self, here: Owner) -> Option<Passed> {
+    pub(super) fn progress(&self, here: Owner) -> Option<CaptureProgressCallback> {
         let progress = self.progress.as_ref().filter(|_| !self.links.is_empty());
         progress.map(|progress| progress.of_engine(here))
     }
@@ -141,20 +142,20 @@ fn record(
     name: &str,
     directory: &RunDirectory,
     start: Instant<Utc>,
-    scribe: &Scribe,
+    run_recorder: &RunRecorder,
     (mut watch, merge): (SpoofWatch, Merge),
 ) -> Result<(mpsc::Sender<CapturedFrame>, JoinHandle<()>), RunError> {
     let mut file = directory.capture(name, start)?;
     let (frames, seen) = mpsc::channel::<CapturedFrame>();
-    let (scribe, name) = (scribe.clone(), name.to_owned());
+    let (run_recorder, name) = (run_recorder.clone(), name.to_owned());
     let write = move || {
         for frame in merge.in_order(seen) {
             let (at, bytes) = (frame.at, &frame.bytes);
             if let Some(spoofed) = watch.look(at, bytes) {
-                scribe.spoofed(at, &name, &spoofed);
+                run_recorder.spoofed(at, &name, &spoofed);
             }
             if let Err(error) = file.packet(at, frame.wall, bytes, None) {
-                return scribe.failed(&format!("the capture of {name}: {error}"));
+                return run_recorder.failed(&format!("the capture of {name}: {error}"));
             }
         }
     };

@@ -11,7 +11,7 @@ use timeloom_time::Duration;
 
 use super::process::{Absence, Known};
 use super::tcp_timers;
-use crate::record::Scribe;
+use crate::record::RunRecorder;
 
 /// Final report of one engine: events (kind and text), and reasons for doubt about the results.
 #[derive(Debug, Serialize, Deserialize)]
@@ -83,9 +83,9 @@ impl Closing {
     }
 
     /// Records the events; returns the reasons for doubt.
-    pub(super) fn tell(self, scribe: &Scribe) -> Vec<Caveat> {
+    pub(super) fn tell(self, run_recorder: &RunRecorder) -> Vec<Caveat> {
         for (kind, text) in self.events {
-            scribe.event("local", "network", &kind, &text);
+            run_recorder.event("local", "network", &kind, &text);
         }
         self.doubts
     }
@@ -96,7 +96,7 @@ impl Closing {
 pub(super) fn tell(
     closings: Vec<(Owner, Option<Closing>, Known)>,
     (parts, what): (Option<&Parts>, &str),
-    scribe: &Scribe,
+    run_recorder: &RunRecorder,
 ) -> Vec<Caveat> {
     let mut doubts = Vec::new();
     for (here, closing, known) in closings {
@@ -109,7 +109,7 @@ pub(super) fn tell(
         }
         doubts.extend(known.doubts);
         match closing {
-            Some(closing) => doubts.extend(closing.tell(scribe)),
+            Some(closing) => doubts.extend(closing.tell(run_recorder)),
             // The engine sent its report when it left.
             None if known.is_away => {}
             None => {
@@ -135,14 +135,14 @@ pub(super) fn tell(
         }
     }
     for doubt in &doubts {
-        scribe.event("local", "network", "untrusted", doubt);
+        run_recorder.event("local", "network", "untrusted", doubt);
     }
     doubts
 }
 
 fn was_away(of: &str, absences: &[String]) -> Caveat {
     let reason = format!(
-        "The simulated network's{of} was lost and started anew, so the results are not to be \
+        "The simulated network's{of} was lost and restarted, so the results are not to be \
          trusted: its part was away {}.",
         absences.join(", ")
     );

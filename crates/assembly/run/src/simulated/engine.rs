@@ -13,8 +13,8 @@ use timeloom_peering::datagram::Key;
 use timeloom_peering::peer::PeerConfig;
 use timeloom_peering::{Endpoint, Portal as PeeringPortal};
 use timeloom_portal::{
-    Arriving, Capture, Died, Emulation, Follow, Member, Options, Passed, Portals, Report, Sample,
-    Timing,
+    Capture, CaptureProgressCallback, Emulation, EmulationOptions, FollowedClock,
+    FrameArrivalCallback, Member, PanicCallback, Portals, Report, Sample, Timing,
 };
 use timeloom_scenario::{Background, EngineMode, Engines, Parts, Plan, Simulated};
 use timeloom_sys::clock::{tick, wall_now};
@@ -42,17 +42,17 @@ pub(super) struct Engine<'a> {
 pub(super) struct Outlets {
     pub(super) capture: Option<Capture>,
     /// Receives the progress of the captures.
-    pub(super) passed: Option<Passed>,
+    pub(super) passed: Option<CaptureProgressCallback>,
     pub(super) sample: Sample,
     pub(super) note: Box<dyn Fn(&Note) + Send>,
-    pub(super) died: Died,
+    pub(super) died: PanicCallback,
     /// CUBIC of the hosts' kernels, which follows the engine's time.
     pub(super) cubic: Option<Arc<VirtualCubic>>,
 }
 
 /// Clock that an engine follows, and its relation to civil time.
 pub(super) struct Pacing {
-    pub(super) clock: Box<dyn Follow>,
+    pub(super) clock: Box<dyn FollowedClock>,
     /// Place among the engines whose next event must be known, for skipping or for granting time.
     pub(super) member: Option<Member>,
     /// True time at virtual zero.
@@ -60,7 +60,7 @@ pub(super) struct Pacing {
 }
 
 /// Connections to the other engines.
-pub(super) struct Ways {
+pub(super) struct EngineLinks {
     pub(super) ends: Vec<(Owner, Endpoint, PeerConfig)>,
     pub(super) key: Key,
     /// Number of this start; higher for each later process of the same engine.
@@ -92,14 +92,16 @@ impl Engine<'_> {
     pub(super) fn start(
         &self,
         portals: Portals,
-        ways: Option<Ways>,
+        engine_links: Option<EngineLinks>,
         pacing: Pacing,
         outlets: Outlets,
     ) -> Result<Running, RunError> {
         let failed = |error| RunError::Start(format!("the simulated network: {error}"));
         let (plan, simulated) = (self.plan, self.simulated);
         let mut world = self.part();
-        let is_late = ways.as_ref().is_some_and(|ways| ways.late);
+        let is_late = engine_links
+            .as_ref()
+            .is_some_and(|engine_links| engine_links.late);
         let begins = match is_late {
             true => present(&*pacing.clock),
             false => Instant::ZERO,
@@ -114,7 +116,7 @@ impl Engine<'_> {
         let mut servers = simulated.hosts.clone();
         servers.retain(|(_, node)| self.owns(*node));
         servers::start(plan, &servers, &mut world)?;
-        let mut options = Options {
+        let mut options = EmulationOptions {
             watch: captures::ports(plan, simulated),
             capture: outlets.capture,
             passed: outlets.passed,
@@ -123,11 +125,11 @@ impl Engine<'_> {
             group: pacing.member,
             sample: Some((network_signals::every(plan), outlets.sample)),
             died: Some(outlets.died),
-            ..Options::default()
+            ..EmulationOptions::default()
         };
         options.arriving = outlets
             .cubic
-            .map(|cubic| -> Arriving { Box::new(move |now| cubic.set_time(now)) });
+            .map(|cubic| -> FrameArrivalCallback { Box::new(move |now| cubic.set_time(now)) });
         if plan.time.skips() {
             // Time does not skip before this thread has worked, so its wake-ups must not be
             // delayed.
@@ -138,12 +140,12 @@ impl Engine<'_> {
         if let Some(name) = self.name() {
             options.name = format!("engine {name}");
         }
-        if let Some(ways) = ways {
-            options.patience = ways.patience;
-            options.absent.clone_from(&ways.absent);
-            options.give_up.clone_from(&ways.give_up);
-            options.late = ways.late;
-            options.peers = self.peers(&mut world, ways);
+        if let Some(engine_links) = engine_links {
+            options.patience = engine_links.patience;
+            options.absent.clone_from(&engine_links.absent);
+            options.give_up.clone_from(&engine_links.give_up);
+            options.late = engine_links.late;
+            options.peers = self.peers(&mut world, engine_links);
             options.moderation = self.moderation(options.moderation);
         }
         let timing = Timing::Follow(pacing.clock);
@@ -173,7 +175,7 @@ impl Engine<'_> {
     }
 
     /// Creates the portal through which `world` exchanges packets with the other engines.
-    fn peers(&self, world: &mut World, ways: Ways) -> Option<PeeringPortal> {
+    fn peers(&self, world: &mut World, engine_links: EngineLinks) -> Option<PeeringPortal> {
         let settings = self.settings()?;
         let cut = self.simulated.parts.as_ref()?.cut().clone();
         let limit = Limit {
@@ -181,11 +183,18 @@ impl Engine<'_> {
             late_ppm: settings.late_ppm(),
             ..Limit::default()
         };
-        let mut portal = PeeringPortal::new(world, cut, self.here, ways.key, ways.epoch, limit);
+        let mut portal = PeeringPortal::new(
+            world,
+            cut,
+            self.here,
+            engine_links.key,
+            engine_links.epoch,
+            limit,
+        );
         if settings.mode == EngineMode::Exact {
             portal.wait_for_others();
         }
-        for (there, end, config) in ways.ends {
+        for (there, end, config) in engine_links.ends {
             portal.add(world, there, end, config);
         }
         Some(portal)
@@ -201,7 +210,7 @@ impl Engine<'_> {
 }
 
 /// Returns the virtual time that a clock shows now.
-fn present(clock: &dyn Follow) -> Instant<Virtual> {
+fn present(clock: &dyn FollowedClock) -> Instant<Virtual> {
     let (map, stop) = clock.map_and_stop();
     map.at(wall_now()).min(stop)
 }
@@ -218,7 +227,7 @@ pub(super) struct Running {
 
 /// Final report of an engine.
 #[derive(Default, Serialize, Deserialize)]
-pub(super) struct Ended {
+pub(super) struct EngineReport {
     /// Statistics of the flows, as counted by this engine, in the form of [`Numbers`]. Empty if the
     /// engine has died.
     flows: Vec<u64>,
@@ -239,7 +248,7 @@ pub(super) struct Leaving {
     seen: Vec<u64>,
 }
 
-impl Ended {
+impl EngineReport {
     /// Returns the virtual instant at which the engine left, and its counters at that instant;
     /// `None` if the engine did not leave.
     pub(super) fn left(&self) -> Option<(Instant<Virtual>, NetworkObservation)> {
@@ -257,12 +266,12 @@ impl Ended {
 
 impl Running {
     /// Ends the engine at the end of the run.
-    pub(super) fn finish(self) -> Ended {
+    pub(super) fn finish(self) -> EngineReport {
         self.end_with(|_, _| None)
     }
 
     /// Ends this engine while the others continue. `view` selects the counters that it reports.
-    pub(super) fn leave(self, view: &View) -> Ended {
+    pub(super) fn leave(self, view: &View) -> EngineReport {
         self.emulation.leave();
         self.end_with(|world, report| {
             let mut seen = Vec::new();
@@ -275,7 +284,10 @@ impl Running {
         })
     }
 
-    fn end_with(mut self, leave: impl FnOnce(&mut World, &Report) -> Option<Leaving>) -> Ended {
+    fn end_with(
+        mut self,
+        leave: impl FnOnce(&mut World, &Report) -> Option<Leaving>,
+    ) -> EngineReport {
         let (clocks, servers, parts) = (self.clocks.nodes(), self.servers, self.parts);
         let (traffic, here) = (self.traffic, self.here);
         let ended = self.emulation.stop_with(|engine, report| {
@@ -290,7 +302,7 @@ impl Running {
             let servers = servers.iter().filter_map(|(name, node)| {
                 Some(("served".to_owned(), servers::tell(world, name, *node)?))
             });
-            Ended {
+            EngineReport {
                 flows,
                 told: clocks.chain(servers).collect(),
                 closing: Some(Closing::of(report, parts.as_ref(), here)),

@@ -10,17 +10,17 @@ use timeloom_net::Owner;
 use timeloom_peering::datagram::Key;
 use timeloom_peering::peer::PeerConfig;
 use timeloom_peering::{Endpoint, Ring, Socket};
-use timeloom_portal::Died;
+use timeloom_portal::PanicCallback;
 use timeloom_scenario::{EngineFailure, EngineMode, Parts};
 use timeloom_sys::wall_now;
 use timeloom_time::Duration;
 
 use super::Surroundings;
-use super::engine::{Engine, Ways};
+use super::engine::{Engine, EngineLinks};
 use crate::error::RunError;
 use crate::experiment::civil_now;
-use crate::placed::Together;
-use crate::record::Scribe;
+use crate::placed::AgentMembership;
+use crate::record::RunRecorder;
 use crate::verdict::Reporter;
 
 /// Ends of the lines between engines, by the numbers of the engine and its peer.
@@ -74,10 +74,10 @@ impl Lines<UdpSocket> {
 }
 
 /// Returns the settings of an engine that is a thread and exchanges packets with other threads.
-pub(super) fn ways(ends: Vec<(Owner, Ring)>) -> Ways {
+pub(super) fn engine_links(ends: Vec<(Owner, Ring)>) -> EngineLinks {
     let config = patient(Duration::from_s(3_600));
     let end = |(to, ring)| (to, Endpoint::Ring(ring), config);
-    Ways {
+    EngineLinks {
         ends: ends.into_iter().map(end).collect(),
         // Frames between threads need no authentication, and an engine in a thread is never
         // restarted.
@@ -95,10 +95,10 @@ pub(super) fn ways(ends: Vec<(Owner, Ring)>) -> Ways {
 pub(super) fn ways_to_agents(
     engine: Engine<'_>,
     parts: &Parts,
-    together: &Together,
+    membership: &AgentMembership,
     around: &Surroundings<'_>,
-) -> Result<Ways, RunError> {
-    let (mut lines, key) = together.engine_lines();
+) -> Result<EngineLinks, RunError> {
+    let (mut lines, key) = membership.engine_lines();
     let encrypts = engine.settings().is_some_and(|settings| settings.encrypt);
     let adjacent = parts.adjacent().into_iter();
     let mut ends = Vec::new();
@@ -115,14 +115,16 @@ pub(super) fn ways_to_agents(
         };
         if line.clocks_apart > Duration::ZERO {
             let text = near_enough(engine, (parts, there), line.clocks_apart)?;
-            around.scribe.event("local", "network", "clocks", &text);
+            around
+                .run_recorder
+                .event("local", "network", "clocks", &text);
         }
         let socket = Socket::new(line.socket, line.remote).map_err(|error| {
             RunError::Start(format!("the line to the engine of agent {name}: {error}"))
         })?;
         ends.push((there, Endpoint::Udp(socket), config));
     }
-    Ok(Ways {
+    Ok(EngineLinks {
         ends,
         key: match encrypts {
             true => Key::encrypting(key),
@@ -186,7 +188,11 @@ const ALL_TIME_S: i64 = 3_155_760_000;
 pub(super) const SILENCE: Duration = Duration::from_s(5);
 
 /// Returns the callback that is called when an engine dies.
-pub(super) fn died(engine: Engine<'_>, scribe: &Scribe, reporter: &Reporter) -> Died {
+pub(super) fn died(
+    engine: Engine<'_>,
+    run_recorder: &RunRecorder,
+    reporter: &Reporter,
+) -> PanicCallback {
     let culprit = match engine.name() {
         Some(name) => format!("engine {name} of the simulated network"),
         None => "the simulated network".to_owned(),
@@ -194,7 +200,7 @@ pub(super) fn died(engine: Engine<'_>, scribe: &Scribe, reporter: &Reporter) -> 
     let settings = engine.plan.network.as_ref();
     let settings = settings.and_then(|network| network.engines.as_ref());
     let failure = settings.map_or(EngineFailure::Stop, |engines| engines.failure);
-    let (scribe, reporter) = (scribe.clone(), reporter.clone());
+    let (run_recorder, reporter) = (run_recorder.clone(), reporter.clone());
     Box::new(move |what| match failure {
         // An engine that may be restarted has then died too often, and ends the run as well.
         EngineFailure::Stop | EngineFailure::Restart => {
@@ -202,7 +208,7 @@ pub(super) fn died(engine: Engine<'_>, scribe: &Scribe, reporter: &Reporter) -> 
         }
         EngineFailure::Continue => {
             let text = format!("{culprit} has died; the run continues without it: {what}");
-            scribe.event("local", "network", "died", &text);
+            run_recorder.event("local", "network", "died", &text);
         }
     })
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use timeloom_net::{Owner, PortId};
 use timeloom_time::{ClockMap, Instant, Rate, Virtual, Wall};
 
-use super::engine::Ended;
+use super::engine::EngineReport;
 use crate::network_signals::NetworkObservation;
 use crate::numbers::Numbers;
 use crate::record::Note;
@@ -42,7 +42,7 @@ pub(super) enum FromEngine {
     /// Announces that a fault in the model ended the engine, with the message.
     Died { what: String },
     /// Announces that the engine has ended or left as requested, with its final report.
-    Ended(Box<Ended>),
+    Ended(Box<EngineReport>),
 }
 
 /// Definition of an engine.

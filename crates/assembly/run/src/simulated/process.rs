@@ -5,11 +5,11 @@
 //! change of the clock. The process sends back samples, captured frames and notes ([`listener`]).
 //! If a process ends without a request, its engine has died. Then either the run ends, or another
 //! process takes its place and joins the other engines at the present virtual instant. An engine
-//! can also be asked to leave, and later to join again ([`standing`]).
+//! can also be asked to leave, and later to join again ([`membership`]).
 
-mod line;
+mod connection;
 mod listener;
-mod standing;
+mod membership;
 
 use std::io;
 use std::net::UdpSocket;
@@ -21,25 +21,25 @@ use std::time::Duration as StdDuration;
 
 use timeloom_guest::Clock;
 use timeloom_net::Owner;
-use timeloom_portal::{Capture, Died, Port};
+use timeloom_portal::{Capture, PanicCallback, Port};
 use timeloom_results::Caveat;
 use timeloom_sys::schedule::{Policy, set_policy};
 
-use super::engine::Ended;
+use super::engine::EngineReport;
 use super::message::{ClockNow, Start, ToEngine};
 use crate::error::RunError;
 use crate::network_signals::{NetworkObservation, Speaker};
-use crate::record::Scribe;
-pub(super) use line::Absence;
-use line::{Line, Seed, lock};
+use crate::record::RunRecorder;
+pub(super) use connection::Absence;
+use connection::{EngineConnection, Seed, lock};
 use listener::{Broken, Listener};
-pub(crate) use standing::Company;
+pub(crate) use membership::EngineConnections;
 
 /// Process of an engine.
 pub(super) struct Process {
-    line: Arc<Line>,
+    connection: Arc<EngineConnection>,
     ready: Inbox<Result<(), Broken>>,
-    ended: Inbox<Ended>,
+    ended: Inbox<EngineReport>,
     listener: Option<JoinHandle<()>>,
 }
 
@@ -47,13 +47,13 @@ pub(super) struct Process {
 pub(super) struct Sinks {
     pub(super) speaker: Speaker,
     pub(super) capture: Option<Capture>,
-    pub(super) scribe: Scribe,
+    pub(super) run_recorder: RunRecorder,
     /// Called when the engine has died and is not restarted.
-    pub(super) died: Died,
+    pub(super) died: PanicCallback,
     /// True if another process takes the place of one that has died.
     pub(super) comes_back: bool,
     /// All engines of the run, which are notified when a process ends.
-    pub(super) company: Arc<Company>,
+    pub(super) engine_connections: Arc<EngineConnections>,
 }
 
 /// Facts that the run knows about an engine and that are not in the engine's final report.
@@ -91,15 +91,15 @@ impl Process {
             start,
             sockets,
             clock: Arc::downgrade(clock),
-            company: Arc::clone(&sinks.company),
+            engine_connections: Arc::clone(&sinks.engine_connections),
         });
-        let (life, hear, child) = seed.born().map_err(failed)?;
-        let line = Arc::new(Line::new(&seed.start, life, ports));
-        let company = Arc::clone(&sinks.company);
+        let (generation, hear, child) = seed.spawn().map_err(failed)?;
+        let connection = Arc::new(EngineConnection::new(&seed.start, generation, ports));
+        let engine_connections = Arc::clone(&sinks.engine_connections);
         let (ready, is_ready) = mpsc::channel();
         let (end, ended) = mpsc::channel();
         let listener = Listener {
-            line: Arc::clone(&line),
+            connection: Arc::clone(&connection),
             seed: Arc::clone(&seed),
             sinks,
             ready,
@@ -111,24 +111,24 @@ impl Process {
             .spawn(move || listener.listen(hear, child))
             .map_err(failed)?;
         let process = Self {
-            line,
+            connection,
             ready: is_ready,
             ended,
             listener: Some(listener),
         };
         // The listener knows the reason why the process closed the connection.
         let patience = StdDuration::from_secs(5);
-        if let Err(error) = seed.introduce(&process.line) {
+        if let Err(error) = seed.introduce(&process.connection) {
             let why = process.ready.recv_timeout(patience);
             return Err(match why.ok().and_then(Result::err) {
-                Some(why) => process.line.unwilling(&why),
-                None => process.line.unwilling(&error),
+                Some(why) => process.connection.unwilling(&why),
+                None => process.connection.unwilling(&error),
             });
         }
-        company.admit(&process.line);
+        engine_connections.admit(&process.connection);
         process
             .follow(clock)
-            .map_err(|error| process.line.unwilling(&error))?;
+            .map_err(|error| process.connection.unwilling(&error))?;
         Ok(process)
     }
 
@@ -136,7 +136,7 @@ impl Process {
     /// the clock must not wait for the process.
     fn follow(&self, clock: &Arc<Clock>) -> io::Result<()> {
         let (changed, changes) = mpsc::sync_channel::<()>(1);
-        let (line, of) = (Arc::clone(&self.line), Arc::downgrade(clock));
+        let (connection, of) = (Arc::clone(&self.connection), Arc::downgrade(clock));
         std::thread::Builder::new()
             .name("engine's clock".to_owned())
             .spawn(move || {
@@ -148,7 +148,7 @@ impl Process {
                     let now = ClockNow::of(clock.map_and_stop());
                     drop(clock);
                     // Sending fails if the process has died; another process may take its place.
-                    let _ = line.say(&ToEngine::Clock(now));
+                    let _ = connection.say(&ToEngine::Clock(now));
                 }
             })?;
         // The clock may have changed after the start message, so the present map is sent once more.
@@ -165,45 +165,45 @@ impl Process {
         let said = self.ready.recv_timeout(TO_BEGIN);
         match said {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(why)) => Err(self.line.unwilling(&why)),
-            Err(_) => Err(self.line.unwilling(&"it does not answer")),
+            Ok(Err(why)) => Err(self.connection.unwilling(&why)),
+            Err(_) => Err(self.connection.unwilling(&"it does not answer")),
         }
     }
 
     /// Tells the engine that the run is over. [`Process::finish`] must be called afterwards.
     pub(super) fn end(&self) {
-        self.line.end();
-        if self.line.has_joined() {
+        self.connection.end();
+        if self.connection.has_joined() {
             // Sending fails if the process has died, which needs no message.
-            let _ = self.line.say(&ToEngine::Stop);
+            let _ = self.connection.say(&ToEngine::Stop);
         } else {
             // An engine that is away or not yet connected has no final report to wait for.
-            self.line.hang_up();
+            self.connection.hang_up();
         }
     }
 
     /// Returns the engine's final report, and the facts that the run knows about the engine.
-    pub(super) fn finish(mut self) -> (Ended, Known) {
+    pub(super) fn finish(mut self) -> (EngineReport, Known) {
         let ended = self.ended.recv_timeout(TO_END).unwrap_or_default();
-        let dropped = self.line.dropped();
+        let dropped = self.connection.dropped();
         self.hang_up();
-        let mut past = std::mem::take(&mut *lock(&self.line.past));
-        let is_away = past.is_away();
-        past.returned(dropped);
+        let mut history = std::mem::take(&mut *lock(&self.connection.history));
+        let is_away = history.is_away();
+        history.returned(dropped);
         let known = Known {
-            dropped: past.lost_of(dropped),
-            absences: past.absences,
+            dropped: history.lost_of(dropped),
+            absences: history.absences,
             is_away,
-            counted: past.counted,
-            doubts: past.doubts,
+            counted: history.counted,
+            doubts: history.doubts,
         };
         (ended, known)
     }
 
     fn hang_up(&mut self) {
-        self.line.end();
+        self.connection.end();
         // The process ends when its connection closes.
-        self.line.hang_up();
+        self.connection.hang_up();
         if let Some(listener) = self.listener.take() {
             let _ = listener.join();
         }

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use timeloom_net::{Node, Owner};
 use timeloom_scenario::{Plan, Simulated};
 
-use super::engine::Ended;
+use super::engine::EngineReport;
 use super::process::Known;
 use crate::flow_stats::FlowStats;
-use crate::record::Scribe;
+use crate::record::RunRecorder;
 
 /// A flow, and the numbers of the engines at its two ends.
 pub(super) struct Flow {
@@ -36,7 +36,11 @@ impl Flow {
 }
 
 /// Records the statistics of each flow, from the final reports of the engines at its ends.
-pub(super) fn tell(flows: &[Flow], ended: &[(Owner, (Ended, Known))], scribe: &Scribe) {
+pub(super) fn tell(
+    flows: &[Flow],
+    ended: &[(Owner, (EngineReport, Known))],
+    run_recorder: &RunRecorder,
+) {
     let ended = ended.iter();
     let known: BTreeMap<Owner, Vec<Option<FlowStats>>> = ended
         .map(|(here, (ended, known))| (*here, by_place(ended, known, flows.len())))
@@ -45,13 +49,13 @@ pub(super) fn tell(flows: &[Flow], ended: &[(Owner, (Ended, Known))], scribe: &S
         // Of a flow to another agent, this agent knows only one end.
         let [from, to] = flow.ends.map(|end| *known.get(&end)?.get(place)?);
         if let Some(stats) = FlowStats::known(from, to) {
-            scribe.event("local", "network", "traffic", &stats.tell(&flow.name));
+            run_recorder.event("local", "network", "traffic", &stats.tell(&flow.name));
         }
     }
 }
 
 /// Returns an engine's statistics of `count` flows, over all processes of that engine.
-fn by_place(ended: &Ended, known: &Known, count: usize) -> Vec<Option<FlowStats>> {
+fn by_place(ended: &EngineReport, known: &Known, count: usize) -> Vec<Option<FlowStats>> {
     let earlier = (0..count).map(|place| known.counted.flow(place).copied());
     if known.is_away {
         return earlier.collect();

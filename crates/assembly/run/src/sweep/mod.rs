@@ -19,7 +19,7 @@ use timeloom_results::{ResultsError, SweepDirectory, sha256_file};
 pub use jobs::{default_jobs, processors};
 pub use page::{by_values, not_passed};
 pub use points::{Axis, NoAxis, Point, points};
-pub use table::{Ended, Row};
+pub use table::{Row, RunEnd};
 
 /// Parameters of a sweep.
 #[derive(Clone, Debug)]
@@ -42,7 +42,7 @@ pub struct SweepRequest {
 
 /// Result of a call of [`sweep`].
 #[derive(Clone, Debug)]
-pub struct Swept {
+pub struct SweepResult {
     /// A row for each run, in the order of the points.
     pub rows: Vec<Row>,
     /// Number of rows whose runs were finished by earlier calls.
@@ -95,14 +95,14 @@ pub fn sweep(
     request: &SweepRequest,
     interrupted: &AtomicBool,
     done: impl Fn(&Row, usize, usize) + Sync,
-) -> Result<Swept, SweepError> {
+) -> Result<SweepResult, SweepError> {
     let directory = &claim(request)?;
     let before: Vec<Row> = request
         .points
         .iter()
         .map(|point| Row::read(point, directory))
         .collect();
-    let kept = |row: &&Row| row.is_done() && !(request.retry_failed && row.ended != Ended::Passed);
+    let kept = |row: &&Row| row.is_done() && !(request.retry_failed && row.ended != RunEnd::Passed);
     let count = before.iter().filter(kept).count();
     let left: Vec<Point> = before
         .iter()
@@ -133,7 +133,7 @@ pub fn sweep(
         .iter()
         .map(|point| Row::read(point, directory))
         .collect();
-    Ok(Swept {
+    Ok(SweepResult {
         table: directory.write_table(&table::columns(&rows))?,
         page: directory.write_page(&page::page(&request.name, directory, &rows))?,
         rows,

@@ -6,7 +6,7 @@ use timeloom_results::report::{Chart, Curve, Part, Sheet};
 use timeloom_results::{Series, SweepDirectory, value_at};
 use timeloom_time::Instant;
 
-use super::table::{Ended, Group, Row, groups, names, quantile};
+use super::table::{Group, Row, RunEnd, groups, names, quantile};
 use crate::compare::short;
 
 /// Returns the columns and rows of the table, which has one row for each combination of values. A
@@ -23,7 +23,7 @@ pub fn by_values(rows: &[Row]) -> (Vec<String>, Vec<Vec<String>>) {
     columns.extend(checks.iter().cloned());
     columns.extend(signals.iter().map(|name| format!("mean of {name}")));
     let line = |group: &Group<'_>| {
-        let counts = [group.rows.len(), group.count(Ended::Passed)];
+        let counts = [group.rows.len(), group.count(RunEnd::Passed)];
         let mut cells = vec![group.label.clone()];
         cells.extend(counts.map(|count| count.to_string()));
         let checked = checks
@@ -55,7 +55,7 @@ fn shown(spread: Option<[f64; 3]>, runs: usize) -> String {
 
 /// Returns a row for each run that did not pass: its name, how it ended, and the reason.
 pub fn not_passed(rows: &[Row]) -> Vec<Vec<String>> {
-    let others = rows.iter().filter(|row| row.ended != Ended::Passed);
+    let others = rows.iter().filter(|row| row.ended != RunEnd::Passed);
     let why = |row: &Row| {
         row.culprit
             .clone()
@@ -73,7 +73,10 @@ pub fn not_passed(rows: &[Row]) -> Vec<Vec<String>> {
 
 /// Returns the HTML page about all runs of the sweep in `directory`.
 pub(super) fn page(name: &str, directory: &SweepDirectory, rows: &[Row]) -> String {
-    let passed = rows.iter().filter(|row| row.ended == Ended::Passed).count();
+    let passed = rows
+        .iter()
+        .filter(|row| row.ended == RunEnd::Passed)
+        .count();
     let (columns, lines) = by_values(rows);
     let mut parts = vec![Part::Table {
         heading: "By values".to_owned(),
@@ -248,7 +251,7 @@ mod tests {
             let named = |number| (format!("p.s{number:02}"), spread);
             let row = |point| Row {
                 point,
-                ended: Ended::Passed,
+                ended: RunEnd::Passed,
                 culprit: None,
                 lasted_s: None,
                 measured: BTreeMap::new(),

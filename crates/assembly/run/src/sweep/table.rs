@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use timeloom_results::{
-    Check, Column, Manifest, Measured, Outcome, Spread, SweepDirectory, Values,
+    Check, Column, Manifest, MeasuredValue, Outcome, Spread, SweepDirectory, Values,
 };
 
 use super::points::Point;
 
 /// Way in which a run of a sweep ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum RunEnd {
     /// The run ended as planned, and every check held.
     Passed,
     /// A program, a plant or a check failed.
@@ -22,7 +22,7 @@ pub enum Ended {
     NotDone,
 }
 
-impl Ended {
+impl RunEnd {
     /// Returns the name used in the tables.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -40,7 +40,7 @@ pub struct Row {
     /// Point of the run.
     pub point: Point,
     /// Kind of end.
-    pub ended: Ended,
+    pub ended: RunEnd,
     /// Reason if the run did not end as planned, such as the program that failed.
     pub culprit: Option<String>,
     /// Duration of the run in virtual and in wall time, in seconds.
@@ -56,7 +56,7 @@ impl Row {
     pub(super) fn read(point: &Point, directory: &SweepDirectory) -> Self {
         let mut row = Self {
             point: point.clone(),
-            ended: Ended::NotDone,
+            ended: RunEnd::NotDone,
             culprit: None,
             lasted_s: None,
             measured: BTreeMap::new(),
@@ -75,7 +75,7 @@ impl Row {
         };
         row.ended = ended(&manifest);
         row.culprit = match row.ended {
-            Ended::Untrusted => Some(manifest.untrusted.join(" ")),
+            RunEnd::Untrusted => Some(manifest.untrusted.join(" ")),
             _ => manifest.culprit,
         };
         let lasted = [manifest.virtual_duration, manifest.wall_duration];
@@ -95,25 +95,25 @@ impl Row {
 
     /// Returns true if the run need not be repeated when the sweep is continued.
     pub(super) fn is_done(&self) -> bool {
-        self.ended != Ended::NotDone
+        self.ended != RunEnd::NotDone
     }
 }
 
-fn ended(manifest: &Manifest) -> Ended {
+fn ended(manifest: &Manifest) -> RunEnd {
     let reached = manifest.failure.is_none();
     match manifest.outcome {
         Outcome::Done | Outcome::Failed if reached && !manifest.untrusted.is_empty() => {
-            Ended::Untrusted
+            RunEnd::Untrusted
         }
-        Outcome::Done => Ended::Passed,
-        Outcome::Failed => Ended::Failed,
-        Outcome::Running | Outcome::Interrupted => Ended::NotDone,
+        Outcome::Done => RunEnd::Passed,
+        Outcome::Failed => RunEnd::Failed,
+        Outcome::Running | Outcome::Interrupted => RunEnd::NotDone,
     }
 }
 
 fn number(check: Check) -> Option<(String, f64)> {
     match check.measured {
-        Measured::Number(value) if check.applies => Some((check.name, value)),
+        MeasuredValue::Number(value) if check.applies => Some((check.name, value)),
         _ => None,
     }
 }
@@ -129,13 +129,13 @@ pub(super) struct Group<'a> {
 
 impl Group<'_> {
     /// Returns the number of runs with this kind of end.
-    pub(super) fn count(&self, ended: Ended) -> usize {
+    pub(super) fn count(&self, ended: RunEnd) -> usize {
         self.rows.iter().filter(|row| row.ended == ended).count()
     }
 
     /// Returns the least, median and greatest value over those runs that passed or failed.
     pub(super) fn spread(&self, value: impl Fn(&Row) -> Option<f64>) -> Option<[f64; 3]> {
-        let counts = |row: &&&Row| matches!(row.ended, Ended::Passed | Ended::Failed);
+        let counts = |row: &&&Row| matches!(row.ended, RunEnd::Passed | RunEnd::Failed);
         let done = self.rows.iter().filter(counts);
         let mut values: Vec<f64> = done.filter_map(|row| value(row)).collect();
         values.sort_by(f64::total_cmp);
@@ -233,7 +233,7 @@ mod tests {
     use super::*;
     use crate::sweep::points::{Axis, points};
 
-    fn row(point: Point, ended: Ended, measured: f64) -> Row {
+    fn row(point: Point, ended: RunEnd, measured: f64) -> Row {
         Row {
             point,
             ended,
@@ -251,7 +251,7 @@ mod tests {
         let rows: Vec<Row> = points(&axes, 3)
             .into_iter()
             .zip(values)
-            .map(|(point, value)| row(point, Ended::Passed, value))
+            .map(|(point, value)| row(point, RunEnd::Passed, value))
             .collect();
         let groups = groups(&rows);
         assert_eq!(groups.len(), 2);
@@ -274,14 +274,14 @@ mod tests {
             panic!("two")
         };
         let rows = [
-            row(a.clone(), Ended::Failed, 3.0),
-            row(b.clone(), Ended::NotDone, 9.0),
+            row(a.clone(), RunEnd::Failed, 3.0),
+            row(b.clone(), RunEnd::NotDone, 9.0),
         ];
         let group = &groups(&rows)[0];
         let level = |row: &Row| row.measured.get("level").copied();
         assert_eq!(group.spread(level), Some([3.0; 3]));
         assert_eq!(
-            (group.count(Ended::Failed), group.count(Ended::NotDone)),
+            (group.count(RunEnd::Failed), group.count(RunEnd::NotDone)),
             (1, 1)
         );
     }

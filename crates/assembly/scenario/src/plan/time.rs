@@ -105,7 +105,8 @@ impl Read for Stepping {
     }
 }
 
-/// Long enough for a simulator to start, and short enough for its absence to be noticed.
+/// Default of [`Stepping::patience`]: long enough for a simulator to start, and short enough for
+/// its absence to be noticed.
 const PATIENCE: Duration = Duration::from_s(60);
 
 fn sixty_seconds() -> Duration {

@@ -18,11 +18,11 @@ pub(super) fn check(rules: &mut Rules<'_>) {
         };
         let path = at(&[], ["system", "hosts", host, "container"]);
         if container.root.is_some() == container.bundle.is_some() {
-            let message = "a container has a `root` or a `bundle`";
+            let message = "a container needs either a `root` or a `bundle`";
             rules.misplaced(&path, message, "give one of the two");
         }
         if described.machine.is_some() {
-            let message = "a host is a virtual machine's or a container";
+            let message = "a host cannot have both a virtual machine and a container";
             rules.misplaced(&path, message, "make it two hosts");
         }
         if rules.plan.placement.is_spread() {
@@ -36,7 +36,7 @@ pub(super) fn check(rules: &mut Rules<'_>) {
         for (index, mount) in container.mounts.iter().enumerate() {
             let path = at(&path, ["mounts", &index.to_string(), "target"]);
             if !bundle::is_place_inside(&mount.target) && rules.was_read(&as_text(&path)) {
-                let message = format!("`{}` is no absolute path", mount.target.display());
+                let message = format!("`{}` is not an absolute path", mount.target.display());
                 rules.broken(
                     &path,
                     message,
@@ -62,7 +62,7 @@ fn as_text(path: &[String]) -> Vec<&str> {
 fn inside(rules: &mut Rules<'_>, program: &Program, path: &[String]) {
     if !program.directory.is_absolute() && rules.part_was_read(path, "directory") {
         let message = format!(
-            "`{}` is no absolute path in the container",
+            "`{}` is not an absolute path in the container",
             program.directory.display()
         );
         let help = "leave it out for `/`, or write one that begins with `/`";

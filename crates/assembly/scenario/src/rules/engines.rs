@@ -36,7 +36,7 @@ pub(super) fn check(rules: &mut Rules<'_>) {
     }
     let count = engines.names().len();
     if was_read && !(1..=MOST).contains(&count) {
-        let message = format!("a network has 1 to {MOST} engines");
+        let message = format!("a network must have 1 to {MOST} engines");
         let help = "more engines than processors do not make it faster";
         rules.misplaced(&path, message, help);
     }
@@ -69,17 +69,17 @@ pub(super) fn check(rules: &mut Rules<'_>) {
     for name in engines.parts.keys() {
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
         if name.is_empty() || !name.chars().all(plain) {
-            let message = format!("`{name}` is no name of an engine");
+            let message = format!("`{name}` is not a name of an engine");
             let help = "write letters, digits and `_`: it stands in the names of signals";
             rules.broken(&at(&path, ["parts", name]), message, help);
         }
     }
     if !(0.0..=1.0).contains(&engines.late_share) {
-        let help = "a share lies in 0 … 1; 0.1 % is 0.001";
-        rules.broken(&at(&path, ["late_share"]), "this is no share", help);
+        let help = "a share must lie in 0 … 1; 0.1 % is 0.001";
+        rules.broken(&at(&path, ["late_share"]), "this is not a share", help);
     }
     if engines.late_after <= Duration::ZERO {
-        let message = "a packet is late after a time, not at once";
+        let message = "`late_after` must be positive";
         let help = "leave it out to have 1 ms";
         rules.broken(&at(&path, ["late_after"]), message, help);
     }

@@ -185,7 +185,7 @@ fn records(rules: &mut Rules<'_>) {
                 ],
             );
             if format!("plant.{signal}").parse::<SignalName>().is_err() {
-                let help = "leave out blanks, quotes, commas and parentheses";
+                let help = "do not use blanks, quotes, commas or parentheses";
                 rules.broken(
                     &path,
                     format!("`{signal}` cannot be the name of a signal"),

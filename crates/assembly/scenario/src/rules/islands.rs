@@ -18,7 +18,7 @@ pub(super) fn check(rules: &mut Rules<'_>) {
         let path = at(&[], ["system", "links", &index.to_string()]);
         let medium = plan.medium(link);
         if medium == Medium::Kernel && link.wire.is_beyond_the_kernel() {
-            let message = "a link of real switches has a `rate` and nothing else";
+            let message = "a link of real switches can have only a `rate`";
             let help = "give the delay to the link by which they join the simulated network";
             rules.misplaced(&path, message, help);
         }

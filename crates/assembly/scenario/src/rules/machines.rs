@@ -23,7 +23,7 @@ pub(super) fn check(rules: &mut Rules<'_>) {
 
 fn starts(rules: &mut Rules<'_>, machine: &MachineSpec, path: &[String]) {
     if machine.kernel.is_some() == machine.disk.is_some() {
-        let message = "a virtual machine starts from a `kernel` or from a `disk`";
+        let message = "a virtual machine needs either a `kernel` or a `disk`";
         let help = "give one of the two";
         return rules.misplaced(path, message, help);
     }

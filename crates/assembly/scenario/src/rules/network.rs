@@ -66,12 +66,12 @@ fn properties(rules: &mut Rules<'_>) {
         wires.push((at(&path, ["trunk"]), generate.trunk));
         for (key, value) in [("size", generate.size), ("fanout", generate.fanout)] {
             if value == 0 && rules.part_was_read(&path, key) {
-                let message = format!("`{key}` of a topology is at least 1");
+                let message = format!("`{key}` of a topology must be at least 1");
                 rules.broken(&at(&path, [key]), message, "write a number from 1 on");
             }
         }
         if generate.shape == Shape::FatTree && generate.size % 2 == 1 {
-            let message = "the k of a fat tree is even";
+            let message = "the k of a fat tree must be even";
             rules.broken(&at(&path, ["size"]), message, "write an even number");
         }
         let nodes = generate.nodes();
@@ -84,11 +84,11 @@ fn properties(rules: &mut Rules<'_>) {
     }
     for (path, wire) in wires {
         if wire.loss.is_some_and(|loss| !(0.0..=1.0).contains(&loss)) {
-            let help = "a probability lies in 0 … 1; 1 % is 0.01";
-            rules.broken(&at(&path, ["loss"]), "this is no probability", help);
+            let help = "a probability must lie in 0 … 1; 1 % is 0.01";
+            rules.broken(&at(&path, ["loss"]), "this is not a probability", help);
         }
         if wire.mtu.is_some_and(|mtu| mtu < LEAST_MTU) {
-            let help = format!("every IPv4 link takes {LEAST_MTU} bytes (RFC 791)");
+            let help = format!("an IPv4 link needs an MTU of at least {LEAST_MTU} bytes (RFC 791)");
             rules.broken(&at(&path, ["mtu"]), "this MTU is too small", help);
         }
         let discipline = wire.or(network.link).discipline.unwrap_or_default();
@@ -103,7 +103,7 @@ fn properties(rules: &mut Rules<'_>) {
                 rules.broken(
                     &at(&path, [key]),
                     message,
-                    "packets do not arrive before they are sent",
+                    "a packet cannot arrive before it is sent",
                 );
             }
         }
@@ -121,7 +121,7 @@ fn kernel_links(rules: &mut Rules<'_>) {
     for (index, link) in rules.plan.system.links.iter().enumerate() {
         if link.wire.is_beyond_the_kernel() {
             let path = at(&[], ["system", "links", &index.to_string()]);
-            let message = "a link of kernel parts has a `rate` and nothing else";
+            let message = "a link of kernel parts can have only a `rate`";
             let help = "add the table `[network]`, and the network is simulated";
             rules.misplaced(&path, message, help);
         }
@@ -225,7 +225,7 @@ fn join(
                 let help = rules.hint(name, "node", nodes.keys().copied());
                 rules.broken(
                     &path,
-                    format!("`{name}` is no switch, host or device"),
+                    format!("`{name}` is not a switch, host or device"),
                     help,
                 );
                 good = false;
@@ -251,7 +251,8 @@ fn join(
     if !parts.join(ends.map(|name| nodes[name.as_str()].number)) {
         let [from, to] = ends;
         let message = format!("the link between `{from}` and `{to}` closes a loop");
-        let help = "a frame would circle for ever, since the switches run no spanning tree: remove a link of the loop";
+        let help = "a frame would circulate for ever, since the switches run no spanning tree: \
+            remove a link of the loop";
         rules.broken(path, message, help);
         return false;
     }

@@ -12,7 +12,7 @@ pub(super) fn check(rules: &mut Rules<'_>) {
     };
     let here = at(&[], ["system", "openflow"]);
     if plan.time.skips() && rules.was_read(&["time", "mode"]) {
-        let message = "time cannot skip over what Open vSwitch is at work on";
+        let message = "time cannot skip while Open vSwitch processes frames";
         let (path, help): (&[&str], _) = match plan.time.mode {
             Mode::Stepped => (&["time", "stepped", "skip"], "leave `skip` out"),
             _ => (&["time", "mode"], "use `mode = \"virtual\"`"),

@@ -19,7 +19,7 @@ fn signals(rules: &mut Rules<'_>, panel: &Panel, path: &[String]) {
     let path = at(path, ["signals"]);
     if panel.signals.is_empty() && rules.report.was_read(&path) {
         let help = "name one, as in `signals = [{ name = \"grid.bus.680.v1\" }]`";
-        rules.broken(&path, "a panel draws at least one signal", help);
+        rules.broken(&path, "a panel must draw at least one signal", help);
     }
     for (index, signal) in panel.signals.iter().enumerate() {
         let path = at(&path, [&index.to_string(), "name"]);

@@ -33,7 +33,10 @@ pub(super) fn check(rules: &mut Rules<'_>) {
         let help = "the default is `800 ms`";
         rules.broken(
             &path(&["patience"]),
-            format!("agents send messages less often than every {LEAST_PATIENCE}"),
+            format!(
+                "`patience` must be at least {LEAST_PATIENCE}, the interval between messages \
+                of agents"
+            ),
             help,
         );
     }
@@ -108,7 +111,7 @@ fn group(rules: &mut Rules<'_>) {
     match group.parse::<SocketAddr>() {
         Ok(SocketAddr::V4(address)) if address.ip().is_multicast() && address.port() > 0 => {}
         _ => {
-            let message = format!("`{group}` is no group of IPv4 and a port");
+            let message = format!("`{group}` is not a group of IPv4 and a port");
             return rules.broken(&here, message, "write it as in `239.1.2.3:5501`");
         }
     }

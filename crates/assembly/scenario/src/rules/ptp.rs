@@ -67,7 +67,7 @@ fn rogue(rules: &mut Rules<'_>, name: &str, clock: &PtpClock, signed: bool) {
     } else if !(Duration::from_ns(1)..=Duration::from_ms(100)).contains(&by) {
         rules.broken(
             &place,
-            "an attack is by 1 ns … 100 ms",
+            "an attack must change times by 1 ns … 100 ms",
             "as in `by = \"10 us\"`",
         );
     }

@@ -91,7 +91,7 @@ fn events(rules: &mut Rules<'_>) {
         };
         let begin = at(&[], ["attack", &number.to_string(), "at"]);
         if within(rules, &begin, attack.at) && placed.program.start < attack.at {
-            let message = format!("this is before the attack begins, at {}", attack.at);
+            let message = format!("this instant is before the attack begins, at {}", attack.at);
             let help = "the results label as hostile only what comes after: move `start` or `at`";
             rules.broken(&path, message, help);
         }

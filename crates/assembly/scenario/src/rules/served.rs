@@ -16,12 +16,12 @@ pub(super) fn check(rules: &mut Rules<'_>) {
             rules.misplaced(&path, message, help);
         }
         if !(1..=1024).contains(&host.connections) {
-            let message = "a simulated host has 1 to 1024 connections";
+            let message = "a simulated host must have 1 to 1024 connections";
             let help = "leave out `connections` to have 64";
             rules.broken(&at(&path, ["connections"]), message, help);
         }
         if !(2_048..=4 << 20).contains(&host.buffer) {
-            let message = "a connection's buffer has 2048 to 4194304 bytes";
+            let message = "a connection's buffer must have 2048 to 4194304 bytes";
             let help = "leave out `buffer` to have 262144";
             rules.broken(&at(&path, ["buffer"]), message, help);
         }

@@ -26,7 +26,10 @@ pub(super) fn check(rules: &mut Rules<'_>) {
 
 fn lengths(rules: &mut Rules<'_>, timeline: &TimelineSpec, path: &[String]) {
     if timeline.every < SHORTEST && rules.part_was_read(path, "every") {
-        let message = format!("{} is too short between two records", timeline.every);
+        let message = format!(
+            "an interval of {} between two records is too short",
+            timeline.every
+        );
         rules.broken(
             &at(path, ["every"]),
             message,

@@ -78,7 +78,7 @@ impl Maker<'_> {
                 if nodes.is_empty() {
                     let known = self.nodes.keys().map(String::as_str);
                     let help = suggest::hint(name, "node", known);
-                    return Err(fault(&path, format!("`{name}` is no node"), &help));
+                    return Err(fault(&path, format!("`{name}` is not a node"), &help));
                 }
                 for node in nodes {
                     let other = seeds.iter().find(|(seed, _)| *seed == node);

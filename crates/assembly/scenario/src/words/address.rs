@@ -186,7 +186,7 @@ impl FromStr for Ipv6Interface {
             return fail("this is an address of IPv4 in another form");
         }
         if address == this.network() {
-            return fail("this one means any router of the subnet");
+            return fail("this address is the anycast address of the subnet's routers");
         }
         Ok(this)
     }
@@ -235,7 +235,7 @@ mod tests {
             ("ff02::1/64", "name no host"),
             ("fe80::1/64", "of its link"),
             ("::ffff:10.0.0.1/120", "in another form"),
-            ("fd00::/64", "any router"),
+            ("fd00::/64", "the subnet's routers"),
             ("10.0.0.0/24", "the subnet itself"),
         ] {
             let refused = text.parse::<Addresses>().expect_err(text).to_string();

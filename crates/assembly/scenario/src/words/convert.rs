@@ -101,7 +101,7 @@ impl FromNode for Addresses {
             };
         }
         if all.is_none() {
-            let message = "a host has an address";
+            let message = "a host needs an address";
             context.fail(&node.spot, message, Some(EACH_KIND.to_owned()));
         }
         all

@@ -45,7 +45,7 @@ impl FromStr for CapabilityName {
                 true => format!("write `{bare}`"),
                 false => suggest::hint(text, "such capability", known),
             };
-            ParseWordError(format!("`{text}` is no capability of Linux: {hint}"))
+            ParseWordError(format!("`{text}` is not a capability of Linux: {hint}"))
         })
     }
 }

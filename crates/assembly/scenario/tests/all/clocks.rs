@@ -107,7 +107,7 @@ fn time_can_be_signed_and_a_clock_be_a_rogue() {
         (
             "\"strip\", from",
             "\"lie\", by = \"1 s\", from",
-            "an attack is by 1 ns",
+            "must change times by 1 ns",
         ),
         ("\"strip\"", "\"stripe\"", "`stripe` is not known here"),
         (

@@ -85,7 +85,10 @@ fn engines_that_cannot_be_are_refused_with_the_reason() {
             r#"count = 2, parts = { x = ["r1"] }"#,
             "either `count` or `parts`",
         ),
-        (r#"parts = { x = ["r7"], y = ["r2"] }"#, "`r7` is no node"),
+        (
+            r#"parts = { x = ["r7"], y = ["r2"] }"#,
+            "`r7` is not a node",
+        ),
         (
             r#"parts = { x = ["r1"], y = ["r*"] }"#,
             "`r1` is a part of engine `x`",
@@ -93,9 +96,9 @@ fn engines_that_cannot_be_are_refused_with_the_reason() {
         (r#"parts = { x = ["r1", "r3"], y = ["b"] }"#, "has no delay"),
         (
             r#"parts = { "x-y" = ["r1"], z = ["r3"] }"#,
-            "no name of an engine",
+            "not a name of an engine",
         ),
-        ("count = 2, late_share = 2", "this is no share"),
+        ("count = 2, late_share = 2", "this is not a share"),
         (
             r#"count = 2, processes = true, mode = "exact""#,
             "engines that are processes cannot wait",
@@ -111,7 +114,7 @@ fn engines_that_cannot_be_are_refused_with_the_reason() {
         ),
         (
             "count = 2, late_after = \"0 s\"",
-            "a packet is late after a time",
+            "`late_after` must be positive",
         ),
     ] {
         let errors = parse(&with(engines), "cut.toml", &[]).expect_err(engines);

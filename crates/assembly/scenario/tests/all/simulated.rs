@@ -54,7 +54,7 @@ fn each_fault_is_found_where_it_stands() {
             r#"["b", "s1"]"#,
             r#"["b", "s2"]"#,
             "s2",
-            "`s2` is no switch, router, host or device",
+            "`s2` is not a switch, router, host or device",
         ),
         (
             r#"["b", "s1"]"#,
@@ -98,7 +98,7 @@ traffic = [{ from = "g-h0", to = "g-h1", kind = "reno", model = "fluid" }]"#,
             "routers = [",
             "fluid_step = \"0 s\"\nrouters = [",
             "fluid_step",
-            "between 10 us and 1 s",
+            "must be 10 us to 1 s",
         ),
         (
             "10.1.0.2/24",
@@ -112,7 +112,7 @@ traffic = [{ from = "g-h0", to = "g-h1", kind = "reno", model = "fluid" }]"#,
             "hosts.c",
             "no route from `a` to `c`",
         ),
-        ("loss = 0.01", "loss = 1.5", "1.5", "no probability"),
+        ("loss = 0.01", "loss = 1.5", "1.5", "not a probability"),
         ("delay = \"1 ms\"", "delay = \"-1 ms\"", "-1 ms", "negative"),
         ("size = 3", "size = 0", "size = 0", "at least 1"),
         (
@@ -125,14 +125,14 @@ traffic = [{ from = "g-h0", to = "g-h1", kind = "reno", model = "fluid" }]"#,
             r#"to = "g-h1""#,
             r#"to = "g-h7""#,
             "g-h7",
-            "`g-h7` is no node",
+            "`g-h7` is not a node",
         ),
         ("kind = \"reno\"", "kind = \"udp\"", "udp", "needs a `rate`"),
         (
             r#"name = "g""#,
             r#"name = "x""#,
             "g-switch",
-            "`g-switch` is no switch",
+            "`g-switch` is not a switch",
         ),
     ];
     for (change, to, line, message) in cases {
@@ -218,7 +218,7 @@ fn invalid_links_between_real_and_simulated_switches_are_refused() {
         (
             r#"{ between = ["a", "s1"] }"#,
             r#"{ between = ["a", "s1"], delay = "1 ms" }"#,
-            "a link of real switches has a `rate` and nothing else",
+            "a link of real switches can have only a `rate`",
         ),
         (
             r#"["c", "core"] },"#,
@@ -333,8 +333,8 @@ fn simulated_hosts_serve_where_there_is_room_for_them() {
             "2048 to 4194304 bytes",
         ),
         ("hosts.web", "hosts.a", ":7:", "`a`"),
-        ("hosts.g-h0", "hosts.r", ":10:", "`r` is no host"),
-        ("hosts.web", "hosts.lone", ":", "`web` is no switch"),
+        ("hosts.g-h0", "hosts.r", ":10:", "`r` is not a host"),
+        ("hosts.web", "hosts.lone", ":", "`web` is not a switch"),
         ("10.1.0.9/24", "10.1.0.1/24", ":", "10.1.0.1"),
         (
             "[system]",

@@ -135,12 +135,12 @@ fn invalid_placements_are_reported() {
         (
             "239.1.2.3:5501",
             "10.1.2.3:5501",
-            "is no group of IPv4 and a port",
+            "is not a group of IPv4 and a port",
         ),
         (
             "239.1.2.3:5501",
             "239.1.2.3:0",
-            "is no group of IPv4 and a port",
+            "is not a group of IPv4 and a port",
         ),
         (
             "10.9.0.2:5500",

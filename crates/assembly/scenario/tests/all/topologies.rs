@@ -249,7 +249,7 @@ fn a_graph_that_does_not_fit_is_refused_where_the_scenario_names_it() {
         (
             GML.to_owned(),
             good.replace("\"Ulm\"", "\"Ulmm\""),
-            "`Ulmm` is no switch, router",
+            "`Ulmm` is not a switch, router",
             "Ulmm",
         ),
         (
@@ -261,7 +261,7 @@ fn a_graph_that_does_not_fit_is_refused_where_the_scenario_names_it() {
         (
             GML.to_owned(),
             good.replace("world.gml", "net.toml"),
-            "is no graph",
+            "is not a graph",
             "topology",
         ),
         (
@@ -313,7 +313,7 @@ fn a_generated_topology_that_does_not_fit_is_refused() {
         (
             "\"g-left\"",
             "\"g-lefd\"",
-            "`g-lefd` is no switch, router",
+            "`g-lefd` is not a switch, router",
             "g-lefd",
         ),
         (
@@ -326,7 +326,7 @@ fn a_generated_topology_that_does_not_fit_is_refused() {
         (
             "\"dumbbell\", size = 2",
             "\"fat-tree\", size = 3",
-            "the k of a fat tree is even",
+            "the k of a fat tree must be even",
             "generate",
         ),
         (

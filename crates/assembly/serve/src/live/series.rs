@@ -1,25 +1,25 @@
-//! Samples of one signal in bounded memory: at first each sample, later the smallest and the
-//! largest value of as many as needed.
+//! Samples of one signal in bounded memory. As long as there are few samples, each is stored.
+//! Later, each bucket stores the smallest and the largest value of several consecutive samples.
 
 use serde::Serialize;
 
 /// Signal of a run.
 #[derive(Debug)]
 pub(crate) struct Series {
-    /// Name, as `source.name`.
+    /// Name of the signal, as `source.name`.
     pub(crate) name: String,
     pub(crate) unit: String,
     buckets: Vec<Bucket>,
-    /// Number of samples in a full bucket: a power of two.
+    /// Number of samples in a full bucket; a power of two.
     per_bucket: u64,
     /// Number of samples in the last bucket.
     in_last: u64,
-    /// Number of times that buckets were merged: indices then have a new meaning.
+    /// Number of times that buckets were merged. Each merge changes the indices of buckets.
     generation: u32,
     summary: Summary,
 }
 
-/// Samples of a span.
+/// Range of the values of consecutive samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Bucket {
     begin_s: f64,
@@ -27,7 +27,7 @@ struct Bucket {
     high: f64,
 }
 
-/// Figures of all samples, for the sentence and the table behind a chart.
+/// Statistics of all samples, for the text and the table beside a chart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Summary {
     pub(crate) count: u64,
@@ -42,27 +42,27 @@ pub(crate) struct Summary {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Place {
     generation: u32,
-    /// Number of buckets that the reader has; the last of them may have grown.
+    /// Number of buckets that the reader has. The last of them may have changed since.
     buckets: usize,
-    /// Number of samples that the reader knows of.
+    /// Number of samples in the buckets that the reader has.
     samples: u64,
 }
 
 /// Buckets that a reader lacks.
 #[derive(Debug, PartialEq, Serialize)]
 pub(crate) struct Addition {
-    /// Number of buckets that the reader keeps.
+    /// Number of buckets that the reader keeps unchanged; the new ones follow.
     pub(crate) from: usize,
-    /// Beginnings of the others, in virtual seconds.
+    /// Beginnings of the new buckets, in virtual seconds.
     pub(crate) t: Vec<f64>,
     pub(crate) low: Vec<f32>,
-    /// Empty if each equals its `low`.
+    /// Largest values of the buckets; empty if each equals the bucket's `low`.
     pub(crate) high: Vec<f32>,
     pub(crate) summary: Summary,
 }
 
 impl Place {
-    /// Returns true if the reader has some of the samples.
+    /// Returns true if the reader already has buckets of this signal.
     pub(crate) fn is_known(&self) -> bool {
         self.samples > 0
     }
@@ -88,8 +88,8 @@ impl Series {
         }
     }
 
-    /// Adds a sample. Threads record them concurrently, so one may be a little earlier than the
-    /// previous one; it is drawn at the same instant.
+    /// Adds a sample. Threads record samples concurrently, so a sample may be slightly earlier than
+    /// the previous one. Such a sample is drawn at the instant of the previous one.
     pub(crate) fn push(&mut self, t_s: f64, value: f64) {
         let t_s = self
             .buckets
@@ -116,7 +116,8 @@ impl Series {
         }
     }
 
-    /// Returns the buckets after `place`, and moves it to the end; `None` if there are none.
+    /// Returns the buckets after `place`, and moves `place` to the end; `None` if there are no new
+    /// buckets.
     pub(crate) fn since(&self, place: &mut Place) -> Option<Addition> {
         if place.samples == self.summary.count {
             return None;
@@ -177,19 +178,20 @@ impl Series {
     }
 }
 
-/// Returns a value as it is drawn: seven digits, and no infinity, which JSON cannot hold.
+/// Converts a value for drawing: seven digits, and finite, because JSON has no infinity.
 fn drawn(value: f64) -> f32 {
     (value as f32).clamp(f32::MIN, f32::MAX)
 }
 
-/// Maximum number of buckets: more than a strip has pixels. Even, so that all merge in pairs.
+/// Maximum number of buckets, which exceeds the number of pixels of a chart. It is even, so that
+/// all buckets can be merged in pairs.
 const MOST_BUCKETS: usize = 1200;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Page that applies additions.
+    /// Model of a page, which applies additions.
     #[derive(Default)]
     struct Page {
         place: Place,

@@ -1,9 +1,9 @@
-//! The sessions of runs that go on, found by the directories that they name.
+//! Sessions of running runs, which are found by the directories that the sessions report.
 //!
 //! Each connection to a session starts a thread in its supervisor, which disturbs a run whose time
-//! skips while all its threads wait. A session is therefore asked once, and known by its socket
-//! from then on: its directory does not change. A session that does not answer is asked again after
-//! a while, and delays no other.
+//! skips while all its threads wait. The server therefore asks each session once for its directory,
+//! which does not change, and identifies the session by its socket afterwards. A session that does
+//! not answer is asked again after a while, and does not delay other sessions.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -11,18 +11,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use timeloom_guest::{SessionSocket, StatusText, Watching, session_sockets};
+use timeloom_guest::{SessionSocket, StatusConnection, StatusText, session_sockets};
 use timeloom_results::RunDirectory;
 
-/// Sessions of this user that were met.
+/// Known sessions of this user.
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
-    met: Mutex<HashMap<String, Met>>,
+    met: Mutex<HashMap<String, ProbedSession>>,
 }
 
-/// Session that was asked for its directory.
+/// Session that was asked for its directory, with its answer.
 #[derive(Debug)]
-struct Met {
+struct ProbedSession {
     socket: SessionSocket,
     asked: Instant,
     answer: Answer,
@@ -30,21 +30,21 @@ struct Met {
 
 #[derive(Debug, PartialEq)]
 enum Answer {
-    /// It writes its results there; `None` if it is not a run.
+    /// Directory of the session's results; `None` if the session is not a run.
     Directory(Option<PathBuf>),
-    /// It did not answer in time.
+    /// The session did not answer in time.
     Silent,
-    /// No session listens, or it is of another version.
+    /// No session listens at the socket, or the session has another version of the protocol.
     Nothing,
 }
 
 impl Sessions {
-    /// Returns the name of the session that writes this run; `None` if the run does not go on, or
-    /// its session is stuck. Sessions of other users are not found.
+    /// Returns the name of the session that writes this run; `None` if the run has ended or its
+    /// session does not answer. Sessions of other users are not found.
     pub(crate) fn of(&self, run: &RunDirectory) -> Option<String> {
         let sockets = session_sockets().unwrap_or_default();
         let mut met = self.met();
-        let is_same = |name: &String, it: &Met| {
+        let is_same = |name: &String, it: &ProbedSession| {
             sockets
                 .iter()
                 .any(|socket| *name == socket.name && it.socket == *socket)
@@ -63,8 +63,8 @@ impl Sessions {
         writer_of(&met, run)
     }
 
-    /// Returns the session of a run like [`Self::of`], but waits for sessions that are slow to
-    /// answer: for an action, which is not to fail on a busy machine.
+    /// Returns the session of a run like [`Self::of`], but waits longer for slow answers. Used for
+    /// actions, which must not fail on a busy machine.
     pub(crate) fn of_patiently(&self, run: &RunDirectory) -> Option<String> {
         if let Some(name) = self.of(run) {
             return Some(name);
@@ -77,40 +77,41 @@ impl Sessions {
     }
 
     /// Connects to a session.
-    pub(crate) fn open(&self, name: &str) -> Option<Watching> {
-        let opened = Watching::open(name, LONG);
+    pub(crate) fn open(&self, name: &str) -> Option<StatusConnection> {
+        let opened = StatusConnection::open(name, LONG);
         if opened.is_err() {
             self.forget(name);
         }
         opened.ok()
     }
 
-    /// Forgets a session that has ended, or does not answer: it will be asked again.
+    /// Forgets a session that has ended or does not answer, so that it is asked again.
     pub(crate) fn forget(&self, name: &str) {
         self.met().remove(name);
     }
 
-    /// Returns the status of each of these sessions; `None` for one that does not answer soon.
+    /// Returns the status of each of these sessions; `None` for a session that does not answer
+    /// soon.
     pub(crate) fn statuses(&self, names: &[&str]) -> Vec<Option<StatusText>> {
         at_once(names, |name| {
-            Watching::open(name, SHORT).ok()?.status().ok()
+            StatusConnection::open(name, SHORT).ok()?.status().ok()
         })
     }
 
-    fn met(&self) -> MutexGuard<'_, HashMap<String, Met>> {
+    fn met(&self) -> MutexGuard<'_, HashMap<String, ProbedSession>> {
         self.met.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Asks sessions for their directories.
-fn meet(met: &mut HashMap<String, Met>, sockets: &[&SessionSocket], patience: Duration) {
+/// Asks the sessions at these sockets for their directories, and stores the answers.
+fn meet(met: &mut HashMap<String, ProbedSession>, sockets: &[&SessionSocket], patience: Duration) {
     let answers = at_once(sockets, |socket| ask(&socket.name, patience));
     for (socket, answer) in sockets.iter().zip(answers) {
         let socket = (*socket).clone();
         let (name, asked) = (socket.name.clone(), Instant::now());
         met.insert(
             name,
-            Met {
+            ProbedSession {
                 socket,
                 asked,
                 answer,
@@ -120,15 +121,15 @@ fn meet(met: &mut HashMap<String, Met>, sockets: &[&SessionSocket], patience: Du
 }
 
 fn ask(name: &str, patience: Duration) -> Answer {
-    match Watching::open(name, patience).and_then(|mut session| session.status()) {
+    match StatusConnection::open(name, patience).and_then(|mut session| session.status()) {
         Ok(status) => Answer::Directory(status.directory),
         Err(timeloom_guest::ControlError::Silent { .. }) => Answer::Silent,
         Err(_) => Answer::Nothing,
     }
 }
 
-fn writer_of(met: &HashMap<String, Met>, run: &RunDirectory) -> Option<String> {
-    let writes = |it: &Met| match &it.answer {
+fn writer_of(met: &HashMap<String, ProbedSession>, run: &RunDirectory) -> Option<String> {
+    let writes = |it: &ProbedSession| match &it.answer {
         Answer::Directory(Some(directory)) => run.is_at(directory),
         _ => false,
     };
@@ -136,7 +137,8 @@ fn writer_of(met: &HashMap<String, Met>, run: &RunDirectory) -> Option<String> {
     found.map(|(name, _)| name.clone())
 }
 
-/// Calls `each` for all items, some of them at the same time, and returns the results in order.
+/// Calls `each` for all items, several of them concurrently, and returns the results in the order
+/// of the items.
 fn at_once<T: Sync, R: Send>(items: &[T], each: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let mut results = Vec::with_capacity(items.len());
     for items in items.chunks(AT_ONCE) {
@@ -156,11 +158,11 @@ fn at_once<T: Sync, R: Send>(items: &[T], each: impl Fn(&T) -> R + Sync) -> Vec<
     results
 }
 
-/// Maximum number of sessions that are asked at the same time.
+/// Maximum number of sessions that are asked concurrently.
 const AT_ONCE: usize = 16;
-/// Time for an answer that others wait for.
+/// Timeout for an answer if requests about other runs wait for it.
 const SHORT: Duration = Duration::from_millis(200);
-/// Time for an answer that only its run needs.
+/// Timeout for an answer that only a request about the same run needs.
 const LONG: Duration = Duration::from_secs(5);
 /// Time after which a session without an answer is asked again.
 const ASK_AGAIN: Duration = Duration::from_secs(2);

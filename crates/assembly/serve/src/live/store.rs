@@ -1,4 +1,4 @@
-//! The state of a run as far as it was read. All of it is bounded: a run directory may contain any
+//! State of a run as read so far. Its memory is bounded, although a run directory may contain any
 //! number of signals, events, programs and logs.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -10,7 +10,7 @@ use timeloom_text::visible;
 use super::series::Series;
 use super::view::{AttackView, ClockView, EventView, HostView, ProgramView, RunView, seconds};
 
-/// Value with a version, which changes with it.
+/// Value with a version, which increases with each change.
 #[derive(Debug)]
 pub(crate) struct Versioned<T> {
     value: T,
@@ -29,37 +29,38 @@ pub(crate) struct Store {
     pub(super) logs: Versioned<Vec<String>>,
     pub(super) signals: Vec<Series>,
     by_name: HashMap<String, usize>,
-    /// The last events, of `events_seen`.
+    /// The most recent events.
     pub(super) events: VecDeque<EventView>,
+    /// Number of all events of the run so far.
     pub(super) events_seen: u64,
-    /// True if something was left out, for its remark.
-    left_out: LeftOut,
-    /// Reasons why something could not be read, by what it is.
+    /// Kinds of content that were left out, for the remarks.
+    left_out: OmittedRows,
+    /// Reasons why parts of the run could not be read, by part.
     troubles: BTreeMap<&'static str, String>,
 }
 
 #[derive(Debug, Default)]
-struct LeftOut {
+struct OmittedRows {
     signals: bool,
     programs: bool,
     attacks: bool,
 }
 
-/// Programs of a run. Each has the number of its last change, so that a page gets those that have
-/// changed.
+/// Programs of a run, each with the number of its last change. A page receives only the programs
+/// that have changed.
 #[derive(Debug, Default)]
 pub(super) struct Programs {
     all: Vec<(ProgramView, u64)>,
-    /// Places by host and name.
+    /// Indices of the programs, by host and name.
     places: HashMap<(String, String), usize>,
     changes: u64,
 }
 
-/// Row of a table as it changes the state. All of its texts are bounded.
+/// Change of the state by one row of a table. The lengths of all texts are bounded.
 #[derive(Debug)]
 pub(crate) enum Change {
     Sample {
-        /// `None` for a signal whose name is too long.
+        /// Name of the signal; `None` if the name is too long.
         signal: Option<String>,
         unit: Arc<str>,
         t_s: f64,
@@ -67,19 +68,19 @@ pub(crate) enum Change {
     },
     Event {
         event: EventView,
-        /// State of the program that it is about.
+        /// New state of the program that the event concerns, if any.
         state: Option<&'static str>,
     },
     Attack(AttackView),
 }
 
-/// Row that a page shows.
-pub(crate) trait Shown: Row {
-    /// Returns what the row changes; `None` for an invalid one.
+/// Type of table row that pages show.
+pub(crate) trait DisplayedRow: Row {
+    /// Returns the change that the row makes; `None` for an invalid row.
     fn change(&self) -> Option<Change>;
 }
 
-impl Shown for SignalRow {
+impl DisplayedRow for SignalRow {
     fn change(&self) -> Option<Change> {
         // Only a prepared file contains a value that is not finite.
         let is_short = self.source.len() + self.name.len() < LONGEST_NAME;
@@ -95,7 +96,7 @@ impl Shown for SignalRow {
     }
 }
 
-impl Shown for EventRow {
+impl DisplayedRow for EventRow {
     fn change(&self) -> Option<Change> {
         Some(Change::Event {
             event: EventView::of(self),
@@ -109,7 +110,7 @@ impl Shown for EventRow {
     }
 }
 
-impl Shown for LabelRow {
+impl DisplayedRow for LabelRow {
     fn change(&self) -> Option<Change> {
         Some(Change::Attack(AttackView::of(self)))
     }
@@ -127,7 +128,7 @@ impl<T: PartialEq> Versioned<T> {
         }
     }
 
-    /// Returns the value, if a reader that has `seen` lacks it.
+    /// Returns the value if it is newer than version `seen`, and updates `seen`.
     pub(super) fn since(&self, seen: &mut u64) -> Option<&T> {
         let is_new = *seen != self.version;
         *seen = self.version;
@@ -140,7 +141,7 @@ impl<T> Versioned<T> {
         &self.value
     }
 
-    /// Returns the value for a change, which the caller makes.
+    /// Increases the version, and returns the value for modification.
     fn change(&mut self) -> &mut T {
         self.version += 1;
         &mut self.value
@@ -148,8 +149,9 @@ impl<T> Versioned<T> {
 }
 
 impl Programs {
-    /// Returns the programs that have changed after change number `seen`, with their places, the
-    /// earliest change first; at most [`PROGRAMS_AT_ONCE`]. Sets `seen` to the last of them.
+    /// Returns the programs that have changed after change number `seen`, with their indices, the
+    /// earliest change first; at most [`PROGRAMS_AT_ONCE`]. Sets `seen` to the number of the last
+    /// returned change.
     pub(super) fn since(&self, seen: &mut u64) -> Vec<(usize, &ProgramView)> {
         if *seen == self.changes {
             return Vec::new();
@@ -167,12 +169,13 @@ impl Programs {
             .collect()
     }
 
-    /// Returns true if a page that has `seen` has all.
+    /// Returns true if there is no change after number `seen`.
     pub(super) fn is_all(&self, seen: u64) -> bool {
         seen == self.changes
     }
 
-    /// Sets the state of a program by an event; returns false if there is no room for it.
+    /// Sets the state of the program that an event concerns. Returns false if there is no room for
+    /// another program.
     fn set(&mut self, event: &EventView, state: &'static str) -> bool {
         let key = (event.host.clone(), event.source.clone());
         let mut program = ProgramView {
@@ -224,7 +227,7 @@ impl Store {
             by_name: HashMap::new(),
             events: VecDeque::new(),
             events_seen: 0,
-            left_out: LeftOut::default(),
+            left_out: OmittedRows::default(),
             troubles: BTreeMap::new(),
         }
     }
@@ -233,7 +236,7 @@ impl Store {
         &self.run
     }
 
-    /// Sets the properties of the run, with the remarks about what is left out.
+    /// Sets the properties of the run, and adds the remarks about left-out content.
     pub(super) fn set_run(&mut self, mut run: RunView) {
         run.remarks = self.remarks();
         self.run.set(run);
@@ -251,7 +254,7 @@ impl Store {
         self.set_run(self.run.get().clone());
     }
 
-    /// Applies a row.
+    /// Applies the change of one row.
     pub(super) fn apply(&mut self, change: Change) {
         match change {
             Change::Sample {
@@ -286,7 +289,7 @@ impl Store {
         self.signals[place].push(t_s, value);
     }
 
-    /// Adds an event, and what it says about a program.
+    /// Adds an event, and applies `state` to the program that the event concerns.
     fn add_event(&mut self, event: EventView, state: Option<&'static str>) {
         if let Some(state) = state {
             self.left_out.programs |= !self.programs.set(&event, state);
@@ -298,7 +301,8 @@ impl Store {
         self.events.push_back(event);
     }
 
-    /// Adds an attack, or its end: a label is written at its start and again at its end.
+    /// Adds an attack, or its end. A label is written at the start of an attack and again at its
+    /// end.
     fn add_attack(&mut self, attack: AttackView) {
         let same = |it: &AttackView| {
             (&it.name, &it.target) == (&attack.name, &attack.target) && it.start_s == attack.start_s
@@ -324,7 +328,7 @@ impl Store {
         self.logs.set(names);
     }
 
-    /// Returns the remarks about what was left out.
+    /// Returns the remarks about left-out content.
     fn remarks(&self) -> Vec<String> {
         let limits = [
             (self.left_out.signals, MOST_SIGNALS, "signals"),
@@ -338,16 +342,17 @@ impl Store {
     }
 }
 
-/// Returns the remark about what is cut.
+/// Returns the remark that only the first `most` objects of a kind are shown.
 pub(super) fn first_only(most: usize, what: &str) -> String {
     format!("This page shows the first {most} {what} only.")
 }
 
 /// Maximum number of programs in a message to a page.
 const PROGRAMS_AT_ONCE: usize = 200;
-/// Maximum number of signals that are kept. One takes some 30 KB here, and as much in a page.
+/// Maximum number of signals that are kept. A signal takes some 30 KB of memory here, and the same
+/// in a page.
 const MOST_SIGNALS: usize = 400;
-/// Maximum number of events that are kept, and sent to a page that was just opened.
+/// Maximum number of events that are kept. A new page receives all of them.
 pub(super) const MOST_EVENTS: usize = 1000;
 const MOST_PROGRAMS: usize = 1000;
 const MOST_ATTACKS: usize = 200;

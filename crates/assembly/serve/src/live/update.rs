@@ -1,5 +1,5 @@
-//! Difference between the state of a run and what a page has. A page that was slow gets one
-//! difference that leads to the present state: nothing is queued for it.
+//! Difference between the present state of a run and the state that a page has. A slow page gets
+//! one difference that leads to the present state; no differences are queued for it.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub(crate) struct Cursor {
     events: u64,
 }
 
-/// Message to a page. A part that is absent has not changed.
+/// Message to a page. Absent parts have not changed.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Update {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -59,26 +59,26 @@ struct ProgramUpdate {
 struct SignalUpdate {
     /// Number of the signal, in the order of its first sample.
     id: usize,
-    /// Name and unit, for a page that does not know the signal.
+    /// Name and unit; present if the page does not know the signal yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<(String, String)>,
     #[serde(flatten)]
     addition: Addition,
 }
 
-/// Events that a page lacks.
+/// Events that a page does not have yet.
 #[derive(Debug, Serialize)]
 struct Events {
-    /// Number of all events of the run until now.
+    /// Number of all events of the run so far.
     seen: u64,
-    /// The last of them.
+    /// Newest events, which the page appends.
     added: Vec<EventView>,
 }
 
 impl Store {
-    /// Returns the difference to the present state, and moves `cursor` there. A large difference is
-    /// cut, so that a page by a slow line shows something soon; the second value is false if there
-    /// is more.
+    /// Returns the difference between the state at `cursor` and the present state, and advances
+    /// `cursor`. A large difference is split, so that a page with a slow connection soon shows a
+    /// part of it. The second value is false if more follows.
     pub(crate) fn since(&self, cursor: &mut Cursor) -> (Update, bool) {
         let (signals, has_all_signals) = self.signals_since(&mut cursor.signals);
         let program = |(id, program): (usize, &ProgramView)| ProgramUpdate {
@@ -103,7 +103,7 @@ impl Store {
         (update, is_all)
     }
 
-    /// Returns the additions to signals, and whether they are all.
+    /// Returns the additions to signals, and true if no further additions follow.
     fn signals_since(&self, places: &mut Vec<Place>) -> (Vec<SignalUpdate>, bool) {
         places.resize(self.signals.len().max(places.len()), Place::default());
         let mut updates = Vec::new();
@@ -122,7 +122,7 @@ impl Store {
         (updates, true)
     }
 
-    /// Returns the events after the first `seen` ones, as far as they are kept.
+    /// Returns the events after the first `seen` ones, if any; older events may have been dropped.
     fn events_since(&self, seen: &mut u64) -> Option<Events> {
         let dropped = self.events_seen - self.events.len() as u64;
         let skipped = usize::try_from(seen.saturating_sub(dropped)).unwrap_or(usize::MAX);
@@ -148,7 +148,7 @@ impl Update {
         }
     }
 
-    /// Returns true if it says nothing.
+    /// Returns true if the message contains no change.
     pub(crate) fn is_empty(&self) -> bool {
         self.run.is_none()
             && self.clock.is_none()
@@ -162,7 +162,7 @@ impl Update {
     }
 }
 
-/// Number of points of signals after which a message is cut: some 500 KB.
+/// Number of signal points after which a message is split; they take some 500 KB.
 const POINTS_AT_ONCE: usize = 20_000;
 /// Maximum number of events in a message.
 const EVENTS_AT_ONCE: usize = 250;
@@ -170,7 +170,7 @@ const EVENTS_AT_ONCE: usize = 250;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::live::store::Shown;
+    use crate::live::store::DisplayedRow;
     use timeloom_results::{EventRow, LabelRow, Manifest, RunDirectory, SignalRow};
     use timeloom_time::Instant;
 
@@ -204,7 +204,7 @@ mod tests {
         }
     }
 
-    fn apply(store: &mut Store, row: &impl Shown) {
+    fn apply(store: &mut Store, row: &impl DisplayedRow) {
         if let Some(change) = row.change() {
             store.apply(change);
         }
@@ -313,8 +313,8 @@ mod tests {
         assert_eq!(store.attacks.get()[0].end_s, Some(3.0));
     }
 
-    /// A program that starts again and again is told alone, and one whose row says nothing new is
-    /// not told.
+    /// A page receives only changed programs: one that starts repeatedly is sent without the
+    /// others, and one whose row contains nothing new is not sent.
     #[test]
     fn a_page_gets_the_programs_that_have_changed() {
         let mut store = store();

@@ -1,4 +1,5 @@
-//! The state of a run as pages get it. Times are virtual seconds unless a name says otherwise.
+//! The state of a run in the form that is sent to pages. Times are in virtual seconds unless a name
+//! states otherwise.
 
 use serde::Serialize;
 use timeloom_guest::StatusText;
@@ -8,18 +9,18 @@ use timeloom_results::{
 use timeloom_text::visible;
 use timeloom_time::Instant;
 
-/// Properties of a run that the list of runs and its own page show.
+/// Properties of a run that are shown both in the list of runs and on the run's page.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct About {
-    /// Name below the directory, as it is shown.
+    /// Name below the directory, for display.
     pub(crate) shown: String,
     /// Name of the scenario.
     pub(crate) scenario: String,
     pub(crate) state: State,
-    /// RFC 3339.
+    /// Civil time of the start, in RFC 3339.
     pub(crate) started: String,
     pub(crate) culprit: Option<String>,
-    /// Reasons against trusting it, each with its remedy; `None` while it goes on.
+    /// Reasons why the results cannot be trusted, each with its remedy; `None` during the run.
     pub(crate) untrusted: Option<Vec<String>>,
     pub(crate) has_report: bool,
 }
@@ -46,16 +47,17 @@ impl About {
     }
 }
 
-/// Run in the list of runs.
+/// Entry of the list of runs.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Listed {
-    /// Name below the directory, for addresses.
+    /// Name below the directory, for URLs.
     pub(crate) run: String,
     #[serde(flatten)]
     pub(crate) about: About,
     pub(crate) virtual_s: f64,
-    /// Numbers of checks that passed and that failed.
+    /// Number of checks that passed.
     pub(crate) passed: usize,
+    /// Number of checks that failed.
     pub(crate) failed: usize,
     /// Reason why the run cannot be read.
     pub(crate) error: Option<String>,
@@ -78,7 +80,7 @@ impl Listed {
         }
     }
 
-    /// Returns the entry of a run that cannot be read.
+    /// Returns the list entry of a run that cannot be read.
     pub(crate) fn unreadable(run: String, error: &ResultsError) -> Self {
         Self {
             about: About {
@@ -103,22 +105,23 @@ impl Listed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum State {
-    /// Its session answers.
+    /// The session of the run answers.
     Running,
-    /// It reached its end.
+    /// The run reached its end.
     Done,
-    /// A part of it failed.
+    /// A part of the run failed.
     Failed,
-    /// A user ended it.
+    /// A user ended the run.
     Interrupted,
-    /// It has no session and no end: it begins, writes its results, or was killed.
+    /// The run has neither a session nor a recorded end: it is starting, is writing its results, or
+    /// was killed.
     Unfinished,
-    /// Its directory cannot be read.
+    /// The directory of the run cannot be read.
     Unreadable,
 }
 
 impl State {
-    /// Returns the state of a run by its manifest.
+    /// Returns the state of a run from the outcome in its manifest.
     pub(crate) fn of(outcome: Outcome, has_session: bool) -> Self {
         match outcome {
             _ if has_session => Self::Running,
@@ -139,7 +142,7 @@ pub(crate) struct RunView {
     pub(crate) time_mode: String,
     pub(crate) degraded: Vec<String>,
     pub(crate) checks: Vec<CheckView>,
-    /// Reasons why the page does not show all.
+    /// Remarks about content that the page does not show.
     pub(crate) remarks: Vec<String>,
 }
 
@@ -147,7 +150,7 @@ pub(crate) struct RunView {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct CheckView {
     pub(crate) name: String,
-    /// `passed`, `failed`, or `not applicable`.
+    /// Result: `passed`, `failed`, or `not applicable`.
     pub(crate) verdict: &'static str,
     pub(crate) explanation: String,
 }
@@ -161,7 +164,8 @@ pub(crate) struct ClockView {
     pub(crate) paused: bool,
     pub(crate) dilation: f64,
     pub(crate) skipping: bool,
-    /// Virtual seconds per wall second, over the last second or two; `None` if it is not known.
+    /// Virtual seconds per wall second, over the last second or two; `None` if the rate is not
+    /// known.
     pub(crate) rate: Option<f64>,
     pub(crate) holds: Vec<HoldView>,
 }
@@ -171,7 +175,7 @@ pub(crate) struct ClockView {
 pub(crate) struct HoldView {
     pub(crate) requester: String,
     pub(crate) reason: String,
-    /// Wall time.
+    /// Wall time since the hold was granted, in seconds.
     pub(crate) held_s: f64,
 }
 
@@ -189,10 +193,10 @@ pub(crate) struct HostView {
 pub(crate) struct ProgramView {
     pub(crate) host: String,
     pub(crate) name: String,
-    /// `running`, `ready`, or `ended`.
+    /// State: `running`, `ready`, or `ended`.
     pub(crate) state: &'static str,
     pub(crate) since_s: f64,
-    /// Command, or cause of the end.
+    /// Command of a running program, or cause of the end.
     pub(crate) text: String,
 }
 
@@ -213,12 +217,12 @@ pub(crate) struct AttackView {
     pub(crate) technique: String,
     pub(crate) target: String,
     pub(crate) start_s: f64,
-    /// `None` if it has not ended.
+    /// End of the attack; `None` if it has not ended.
     pub(crate) end_s: Option<f64>,
 }
 
 impl RunView {
-    /// Returns the properties by the manifest, without the checks.
+    /// Returns the properties in the manifest, without the checks.
     pub(crate) fn of(
         name: &str,
         run: &RunDirectory,
@@ -251,7 +255,7 @@ impl CheckView {
 }
 
 impl ClockView {
-    /// Returns the clock of a session that goes on.
+    /// Returns the clock of a running session.
     pub(crate) fn of(status: &StatusText, rate: Option<f64>) -> Self {
         let hold = |hold: &timeloom_guest::HoldText| HoldView {
             requester: bounded(&hold.requester),
@@ -313,13 +317,13 @@ impl AttackView {
     }
 }
 
-/// Returns a time in seconds, to a microsecond, which keeps its text short.
+/// Converts a time to seconds, rounded to microseconds so that its text is short.
 pub(crate) fn seconds(ns: i64) -> f64 {
     (ns / 1000) as f64 / 1e6
 }
 
-/// Returns the beginning of a text from a run, with escapes for control characters and for those
-/// that reverse the writing.
+/// Returns the beginning of a text from a run. Control characters, and characters that reverse the
+/// writing direction, are escaped.
 pub(crate) fn bounded(text: &str) -> String {
     match text.char_indices().nth(MOST_CHARACTERS) {
         Some((end, _)) => format!("{}…", visible(&text[..end])),
@@ -333,7 +337,7 @@ fn all_bounded(texts: &[impl std::ops::Deref<Target = str>], most: usize) -> Vec
 
 /// Maximum length of a text from a run, in characters.
 const MOST_CHARACTERS: usize = 1000;
-/// Maximum number of reasons, checks and holds.
+/// Maximum number of reasons, of checks and of holds.
 pub(crate) const MOST_ITEMS: usize = 100;
-/// Maximum number of reasons against trusting a run in the list of runs.
+/// Maximum number of reasons that the list of runs shows for an untrusted run.
 const MOST_LISTED_REASONS: usize = 3;

@@ -1,5 +1,5 @@
-//! A thread for each run that a page shows. It reads the run's directory and asks its session, four
-//! times a second, and ends when no page shows the run any more.
+//! Threads that read the runs which pages show. A thread reads the directory of one run and queries
+//! the run's session four times a second. It ends when no page shows the run any more.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::ControlFlow;
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use timeloom_guest::{Request, StatusText, Watching, connect};
+use timeloom_guest::{Request, StatusConnection, StatusText, connect};
 use timeloom_results::{
     EventRow, LabelRow, Library, Outcome, ResultsError, RunDirectory, SignalRow, Tail,
 };
@@ -16,10 +16,10 @@ use timeloom_time::Utc;
 use tokio::sync::watch;
 
 use super::session::Sessions;
-use super::store::{Change, Shown, Store, first_only};
+use super::store::{Change, DisplayedRow, Store, first_only};
 use super::view::{CheckView, ClockView, HostView, MOST_ITEMS, RunView, bounded, seconds};
 
-/// Runs below a directory, and those that pages show.
+/// Directory of runs, and the runs in it that pages show.
 #[derive(Debug)]
 pub(crate) struct Watchers {
     pub(crate) library: Library,
@@ -28,14 +28,14 @@ pub(crate) struct Watchers {
     shown: Mutex<HashMap<String, Weak<Watched>>>,
 }
 
-/// Run that pages show. Its thread ends when the last of them drops it.
+/// Run that pages show. The thread that reads it ends when the last page drops this value.
 #[derive(Debug)]
 pub(crate) struct Watched {
     pub(crate) directory: RunDirectory,
     store: Mutex<Store>,
-    /// Number of changes; a page that was slow sees the last one only. The sender is the thread's.
+    /// Number of changes, as sent by the thread. A slow page sees only the last number.
     changes: watch::Receiver<u64>,
-    /// True if the directory has another run now.
+    /// True if another run has replaced this one in the directory.
     is_replaced: AtomicBool,
 }
 
@@ -59,10 +59,10 @@ impl Watchers {
         }
     }
 
-    /// Returns the state of a run, which is read from now on.
+    /// Returns the state of a run, and starts to read the run if no page shows it yet.
     ///
     /// # Errors
-    /// Fails if there is no such run, or if pages show too many others.
+    /// Fails if there is no such run, or if pages show too many other runs.
     pub(crate) fn watch(&self, name: &str) -> Result<Arc<Watched>, WatchError> {
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         shown.retain(|_, watched| watched.strong_count() > 0);
@@ -114,31 +114,32 @@ impl Watched {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns a receiver that learns of changes.
+    /// Returns a receiver that is notified of changes.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.clone()
     }
 }
 
-/// Reader of one run. It keeps no reference to the state of the run while it reads: a page that is
-/// closed ends it soon, and the lock of the state is held only while some rows are added.
+/// Reader of one run. It holds no reference to the run's state while it reads, so it ends soon
+/// after the last page is closed. It locks the state only while it adds rows.
 struct Reader {
     watched: Weak<Watched>,
     changes: watch::Sender<u64>,
     name: String,
-    /// Civil time at the beginning of the run, which tells it from a later one in its directory.
+    /// Civil time at the start of the run, which distinguishes the run from a later one in the same
+    /// directory.
     started: timeloom_time::Instant<Utc>,
     run: RunDirectory,
     sessions: Arc<Sessions>,
-    session: Option<Watching>,
-    /// Times and virtual times of the last answers, for the rate.
+    session: Option<StatusConnection>,
+    /// Wall time and virtual time of the most recent answers, from which the rate is computed.
     answers: VecDeque<(Instant, i64)>,
     signals: Tail<SignalRow>,
     events: Tail<EventRow>,
     labels: Tail<LabelRow>,
     /// True once the tables of a finished run were read.
     has_tables: bool,
-    /// True once the run has ended and was read to its end. Its report may still come.
+    /// True once the run has ended and was read completely. Its report may be written later.
     is_at_end: bool,
     looked: Option<Instant>,
 }
@@ -146,17 +147,17 @@ struct Reader {
 /// Result of one round of reading.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Round {
-    /// There may be more to read now.
+    /// There may be more rows to read.
     More,
-    /// All was read.
+    /// All rows were read.
     Rest,
 }
 
-/// Reason why a reader does not read on.
+/// Reason why a reader ends.
 enum Stop {
     /// No page shows the run any more.
     Gone,
-    /// The directory has another run now.
+    /// Another run has replaced this one in the directory.
     Replaced,
 }
 
@@ -186,14 +187,14 @@ impl Reader {
         Ok(changed)
     }
 
-    /// Shows the reason why a part could not be read, until it can be.
+    /// Stores the reason why a part could not be read, or removes it if the part could be read.
     fn tell(&self, part: &'static str, read: Result<(), ResultsError>) -> Result<(), Stop> {
         let trouble = read.err();
         let trouble = trouble.map(|error| bounded(&format!("Reading the {part}: {error}")));
         self.with(|store| store.set_trouble(part, trouble))
     }
 
-    /// Reads what is new.
+    /// Reads the rows and properties that are new since the last round.
     fn round(&mut self) -> Result<Round, Stop> {
         let is_due = self.looked.is_none_or(|at| at.elapsed() >= LOOK_EVERY);
         let mut has_ended = false;
@@ -227,7 +228,7 @@ impl Reader {
         Ok(Round::Rest)
     }
 
-    /// Reads what changes seldom: the manifest, the checks, the names of the logs; and looks for
+    /// Reads the parts that seldom change (manifest, checks, names of the logs), and searches for
     /// the session. Returns true if the run has ended.
     fn look(&mut self) -> Result<Result<bool, ResultsError>, Stop> {
         let manifest = match self.run.manifest() {
@@ -276,7 +277,7 @@ impl Reader {
         Ok(read.map(|()| has_ended))
     }
 
-    /// Lists the hosts once: a session answers without them otherwise.
+    /// Requests the list of hosts once. Other answers of a session do not contain it.
     fn list_hosts(&self, session: &str) -> Result<(), Stop> {
         if let Ok(status) = connect(Some(session), &Request::Query) {
             let hosts = status.hosts.iter().take(MOST_HOSTS).map(host_view);
@@ -286,7 +287,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Asks the session for its clock.
+    /// Queries the clock of the session.
     fn ask(&mut self) -> Result<(), Stop> {
         let Some(session) = &mut self.session else {
             return Ok(());
@@ -318,7 +319,7 @@ impl Reader {
         })
     }
 
-    /// Returns virtual seconds per wall second, over the last answers.
+    /// Returns virtual seconds per wall second over the most recent answers.
     fn rate(&mut self, status: &StatusText) -> Option<f64> {
         let now = Instant::now();
         self.answers.push_back((now, status.virtual_ns));
@@ -330,9 +331,9 @@ impl Reader {
         (wall_s > 0.0).then(|| seconds(status.virtual_ns - virtual_ns) / wall_s)
     }
 
-    /// Reads a table of a run that had ended before a page showed it. An error is shown for good:
-    /// the table is not read again.
-    fn read_table<R: Shown>(&self, part: &'static str) -> Result<(), Stop> {
+    /// Reads a table of a run that had ended before a page showed the run. The table is read only
+    /// once, so an error is shown permanently.
+    fn read_table<R: DisplayedRow>(&self, part: &'static str) -> Result<(), Stop> {
         let mut told = Instant::now();
         let mut changes = Vec::with_capacity(ROWS_AT_ONCE);
         let mut is_gone = false;
@@ -362,7 +363,7 @@ impl Reader {
         }
     }
 
-    /// Reads some rows of each journal; returns true if there may be more.
+    /// Reads some rows of each journal; returns true if there may be more rows.
     fn read_journals(&mut self) -> Result<bool, Stop> {
         let mut changes = Vec::new();
         let labels = read_some(&mut self.labels, &mut changes);
@@ -387,7 +388,7 @@ impl Reader {
     }
 }
 
-fn read_some<R: Shown>(
+fn read_some<R: DisplayedRow>(
     tail: &mut Tail<R>,
     changes: &mut Vec<Change>,
 ) -> Result<bool, ResultsError> {
@@ -405,18 +406,19 @@ fn host_view(host: &timeloom_guest::HostText) -> HostView {
 
 /// Interval between two rounds.
 const INTERVAL: Duration = Duration::from_millis(250);
-/// Interval between two looks at what changes seldom.
+/// Interval between two reads of the parts that seldom change.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Number of answers over which the rate is taken: those of about two seconds.
+/// Number of answers over which the rate is computed; they span about two seconds.
 const RATE_ANSWERS: usize = 9;
 /// Maximum number of runs that pages show.
 const MOST_SHOWN: usize = 16;
 const MOST_HOSTS: usize = 1000;
-/// Interval between two looks at a run that has ended: its report and its checks may come.
+/// Interval between two reads of a run that has ended, whose report and checks may be written
+/// later.
 const LOOK_AT_END: Duration = Duration::from_secs(2);
 /// Number of rows that are added to the state at once.
 const ROWS_AT_ONCE: usize = 500;
-/// Maximum number of rows of a table that are read of a finished run.
+/// Maximum number of rows that are read from a table of a finished run.
 const MOST_ROWS: u64 = 20_000_000;
 
 #[cfg(test)]
@@ -424,7 +426,7 @@ mod tests {
     use super::*;
     use timeloom_results::Manifest;
 
-    /// More pages than runs can be shown, each closed before its run was read.
+    /// Opens more pages than runs can be shown, and closes each before its run was read.
     #[test]
     fn a_page_that_is_closed_makes_room_while_its_run_is_read() {
         let place = tempfile::tempdir().expect("a temporary directory");

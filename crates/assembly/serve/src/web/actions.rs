@@ -13,9 +13,9 @@ use timeloom_guest::{
 
 use crate::access::{Rights, refuse};
 use crate::live::{Watchers, seconds};
-use crate::web::{Limits, State, Which};
+use crate::web::{Limits, RunQuery, State};
 
-/// Action of a page; texts are those of the command line.
+/// Action of a page. Its texts have the syntax of the command line.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "op", rename_all = "kebab-case")]
 pub(super) enum Action {
@@ -46,12 +46,12 @@ impl Action {
     }
 }
 
-/// Executes an action, and answers when it is done: a step of an hour takes its time.
+/// Executes an action, and answers when the action is complete. A step of an hour may take an hour.
 pub(super) async fn act(
     Shared(state): Shared<State>,
     Extension(rights): Extension<Rights>,
     Extension(limits): Extension<Arc<Limits>>,
-    Query(which): Query<Which>,
+    Query(which): Query<RunQuery>,
     Json(action): Json<Action>,
 ) -> Response {
     if rights != Rights::Act {

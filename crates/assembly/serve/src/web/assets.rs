@@ -62,7 +62,8 @@ const FILES: [(&str, &str, &str); 14] = [
 mod tests {
     use super::*;
 
-    /// Each file that a page or a script names is served, and nothing comes from elsewhere.
+    /// Checks that every file which a page or a script names is served, and that none names another
+    /// server.
     #[test]
     fn pages_name_files_of_this_server_only() {
         let pages = [

@@ -1,5 +1,6 @@
-//! Reports of runs. A browser opens one by a navigation, which has no token: the address without a
-//! ticket leads to a page of this server, which gets a ticket and goes on to the report.
+//! Reports of runs. A browser opens a report by a navigation, which sends no token. A URL without a
+//! ticket therefore leads to a page of this server, which requests a ticket and then opens the
+//! report with it.
 
 use std::io;
 use std::pin::Pin;
@@ -19,10 +20,13 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
 use crate::access::refuse;
-use crate::web::{Limits, State, Which, assets};
+use crate::web::{Limits, RunQuery, State, assets};
 
 /// Returns a ticket for the report of a run.
-pub(super) async fn ticket(Shared(state): Shared<State>, Query(which): Query<Which>) -> Response {
+pub(super) async fn ticket(
+    Shared(state): Shared<State>,
+    Query(which): Query<RunQuery>,
+) -> Response {
     let access = Arc::clone(&state.access);
     let name = which.run.clone();
     let has_report = move || {
@@ -40,7 +44,7 @@ pub(super) async fn ticket(Shared(state): Shared<State>, Query(which): Query<Whi
     }
 }
 
-/// Report that is opened.
+/// Query parameters of a report: the run, and the ticket if there is one.
 #[derive(Debug, Deserialize)]
 pub(super) struct Opened {
     run: String,
@@ -48,8 +52,9 @@ pub(super) struct Opened {
     ticket: String,
 }
 
-/// Returns the report of a run for a ticket; otherwise the page that gets one. The file may have
-/// been prepared: the browser gives it an origin of its own and runs no script in it.
+/// Returns the report of a run if the request has a valid ticket, otherwise the page that requests
+/// a ticket. The file is untrusted, so its headers make the browser treat it as a separate origin
+/// without scripts.
 pub(super) async fn report(
     Shared(state): Shared<State>,
     Extension(limits): Extension<Arc<Limits>>,
@@ -88,8 +93,8 @@ pub(super) async fn report(
     }
 }
 
-/// Report on its way. Its memory, and its permit, are free once the client has all of it, or has
-/// taken too long.
+/// Report that is being sent. Its memory and its permit are released when the client has received
+/// all of it, or the timeout has expired.
 struct Sent {
     rest: Bytes,
     until: Instant,
@@ -126,9 +131,9 @@ impl http_body::Body for Sent {
 const NO_REPORT: &str = "the run has no report yet; `timeloom report DIR` writes it";
 const OF_REPORTS: &str = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; \
                           base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-/// Time in which a report waits for others that are being sent.
+/// Maximum time for which a report waits until others have been sent.
 const QUEUE: Duration = Duration::from_secs(10);
-/// Time in which a client must have the whole report: 64 MiB by a line of 2 Mbit/s.
+/// Time within which a client must have received the whole report: 64 MiB at 2 Mbit/s.
 const SENDING: Duration = Duration::from_secs(300);
-/// Length of what is passed to the connection at once.
+/// Number of bytes that are passed to the connection at once.
 const FRAME_BYTES: usize = 64 * 1024;

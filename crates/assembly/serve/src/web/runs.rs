@@ -15,14 +15,14 @@ use crate::access::refuse;
 use crate::live::{Listed, Watchers, seconds};
 use crate::web::{Limits, State};
 
-/// List of runs that was made for a page. Other pages get the same one for [`FRESH`].
+/// List of runs that was made for a page. Other pages receive the same list for the time [`FRESH`].
 #[derive(Debug)]
 pub(crate) struct List {
     made: Instant,
     json: Bytes,
 }
 
-/// Lists the runs, the newest first.
+/// Returns the list of runs, newest first.
 pub(super) async fn list(
     Shared(state): Shared<State>,
     Extension(limits): Extension<Arc<Limits>>,
@@ -94,5 +94,5 @@ fn list_runs(watchers: &Watchers) -> (Vec<Listed>, bool) {
     (runs, is_complete)
 }
 
-/// Time for which a list is passed on to other pages.
+/// Time for which a list is reused for other pages.
 const FRESH: Duration = Duration::from_secs(1);

@@ -1,10 +1,10 @@
-//! The WebSocket of a page that shows a run. The first message of the page has its token. The page
-//! then gets differences to the state that it has, and sends the names of the logs whose last lines
-//! it shows.
+//! The WebSocket of a page that shows a run. The first message of the page contains its token. The
+//! page then receives differences to the state that it has, and sends the names of the logs whose
+//! last lines it shows.
 //!
-//! Nothing is queued for a page: the next difference is made when the last one was sent, and leads
-//! to the state of that moment. A large one is sent in portions. A page that takes no byte for half
-//! a minute is disconnected (`connections`).
+//! No differences are queued for a page: the next one is computed after the previous one was sent,
+//! and leads to the state at that moment. A large difference is sent in parts. A page that reads no
+//! byte for half a minute is disconnected (`connections`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,14 +22,14 @@ use tokio::time::{Instant, sleep_until, timeout};
 use crate::access::NOT_THIS_TOKEN;
 use crate::connections::Connection;
 use crate::live::{Cursor, Update, Watched};
-use crate::web::{Limits, State, Which};
+use crate::web::{Limits, RunQuery, State};
 
 /// Opens the socket of a page.
 pub(super) async fn open(
     Shared(state): Shared<State>,
     Extension(limits): Extension<Arc<Limits>>,
     Extension(connection): Extension<Arc<Connection>>,
-    Query(which): Query<Which>,
+    Query(which): Query<RunQuery>,
     upgrade: WebSocketUpgrade,
 ) -> Response {
     upgrade
@@ -48,9 +48,9 @@ pub(super) async fn open(
         })
 }
 
-/// Reason why a socket is closed by the server.
+/// Reason why the server closes a socket.
 struct Refusal {
-    /// Code of the close message: of the private ones of RFC 6455, 7.4.2.
+    /// Code of the close message, in the range for private use (RFC 6455, section 7.4.2).
     code: u16,
     reason: String,
 }
@@ -61,7 +61,7 @@ impl Refusal {
         Self { code, reason }
     }
 
-    /// Closes the socket, without waiting for a client that takes nothing.
+    /// Closes the socket with this reason. Does not wait for a client that reads nothing.
     async fn send(mut self, mut socket: WebSocket) {
         let mut length = self.reason.len().min(MOST_REASON_BYTES);
         while !self.reason.is_char_boundary(length) {
@@ -76,13 +76,13 @@ impl Refusal {
     }
 }
 
-/// First message of a page.
+/// First message of a page, with its token and run.
 #[derive(Debug, Deserialize)]
 struct Greeting {
     token: String,
 }
 
-/// Checks the first message of a page, and begins to read its run.
+/// Checks the first message of a page, and starts to read the run.
 async fn welcome(
     socket: &mut WebSocket,
     state: &State,
@@ -109,10 +109,10 @@ async fn welcome(
     }
 }
 
-/// Message of a page.
+/// Later message of a page.
 #[derive(Debug, Deserialize)]
 struct Wish {
-    /// Logs whose last lines it shows.
+    /// Logs whose last lines the page shows.
     logs: Vec<String>,
 }
 
@@ -121,9 +121,9 @@ struct Page {
     watched: Arc<Watched>,
     changes: watch::Receiver<u64>,
     cursor: Cursor,
-    /// Last lines that were sent, of the logs that the page shows.
+    /// Lines that were sent last, by log.
     tails: BTreeMap<String, Vec<String>>,
-    /// Earliest time of the next look at these logs.
+    /// Earliest time at which the logs are read again.
     look: Instant,
 }
 
@@ -168,8 +168,8 @@ impl Page {
         }
     }
 
-    /// Takes note of the logs that the page shows. They are read at the next look, so that a page
-    /// that sends wishes all the time does not make the server read all the time.
+    /// Stores the names of the logs that the page shows. They are read at the next interval, so
+    /// that frequent messages do not cause frequent reads.
     fn hear(&mut self, text: &str) {
         let Ok(wish) = serde_json::from_str::<Wish>(text) else {
             return;
@@ -180,7 +180,7 @@ impl Page {
         self.tails = shown.map(tail).collect();
     }
 
-    /// Sends the difference to the present state; returns false if the page is gone.
+    /// Sends the difference to the present state; returns false if the page was closed.
     async fn send_changes(&mut self) -> bool {
         loop {
             let watched = Arc::clone(&self.watched);
@@ -206,8 +206,7 @@ impl Page {
         }
     }
 
-    /// Sends the last lines of logs that have more of them than the page; returns false if the page
-    /// is gone.
+    /// Sends the last lines of logs that have new lines; returns false if the page was closed.
     async fn send_tails(&mut self) -> bool {
         let tails = self.new_tails().await;
         self.look = Instant::now() + LOOK_EVERY;
@@ -220,7 +219,7 @@ impl Page {
         }
     }
 
-    /// Returns the last lines of the logs that have more of them than the page has.
+    /// Returns the last lines of the logs that have lines which the page does not have.
     async fn new_tails(&mut self) -> BTreeMap<String, Vec<String>> {
         let names: Vec<String> = self.tails.keys().cloned().collect();
         let run = self.watched.directory.clone();
@@ -242,21 +241,21 @@ impl Page {
     }
 }
 
-/// Code for a page without access: it asks for the token.
+/// Close code for a page without access, which then asks the user for the token.
 const NO_ACCESS: u16 = 4401;
-/// Code for a page that may try again.
+/// Close code for a page that may try again.
 const NOT_NOW: u16 = 4503;
 /// Maximum length of a reason in a close message (RFC 6455, 5.5).
 const MOST_REASON_BYTES: usize = 123;
-/// Time in which a page sends its token.
+/// Time within which a page must send its token.
 const GREETING: Duration = Duration::from_secs(5);
-/// Time for the message that closes a socket.
+/// Timeout for sending the close message.
 const CLOSING: Duration = Duration::from_millis(500);
 /// Maximum length of a message of a page, in bytes.
 const MOST_MESSAGE_BYTES: usize = 16 * 1024;
-/// Maximum number of logs that a page shows.
+/// Maximum number of logs of which a page shows the last lines.
 const MOST_LOGS: usize = 8;
-/// Number of lines that are shown of a log.
+/// Number of lines of a log that a page shows.
 const MOST_LINES: usize = 40;
-/// Interval between two looks at the logs that a page shows.
+/// Interval between two reads of the logs that a page shows.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

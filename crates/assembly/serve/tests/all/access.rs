@@ -1,6 +1,6 @@
 //! Token, ticket, Host and Origin.
 
-use timeloom_serve::{Options, Server};
+use timeloom_serve::{Server, ServerOptions};
 
 use crate::support::Lab;
 
@@ -252,7 +252,7 @@ fn other_addresses_are_refused_with_the_reason() {
         .enable_all()
         .build();
     let bind = |listen: &str, directory: &str| {
-        let options = Options {
+        let options = ServerOptions {
             directory: directory.into(),
             listen: listen.parse().expect("an address"),
             read_only: true,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use timeloom_results::{EventRow, Manifest, Outcome, Recorder, RunDirectory, SignalRow};
-use timeloom_serve::{Options, Server};
+use timeloom_serve::{Server, ServerOptions};
 use tungstenite::client::IntoClientRequest as _;
 use tungstenite::{Message, WebSocket};
 
@@ -40,7 +40,7 @@ impl Lab {
     pub(crate) fn new() -> Self {
         let place = tempfile::tempdir().expect("a temporary directory");
         std::fs::create_dir(place.path().join("runs")).expect("it can be made");
-        let options = Options {
+        let options = ServerOptions {
             directory: place.path().join("runs"),
             listen: "127.0.0.1:0".parse().expect("an address"),
             read_only: false,

@@ -17,8 +17,8 @@ use timeloom_exit::note;
 use timeloom_guest::{ClockOptions, Session, SessionOptions};
 use timeloom_run::PausedTestbed;
 use timeloom_run::agent::{
-    AgreedPause, AgreedSession, Bound, Bus, Key, MachineTimeline, MachineWire, Peer, Settings, Udp,
-    settings,
+    AgreedPause, AgreedSession, BoundSocket, Bus, Key, MachineTimeline, MachineWire, Peer,
+    Settings, Udp, settings,
 };
 use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Instant, Virtual, Wall};
@@ -73,7 +73,7 @@ pub(crate) fn serve(words: &str, mut stream: UnixStream, lines: impl BufRead) ->
         ..settings(None, PATIENCE)
     };
     let anywhere = ([127, 0, 0, 1], 0).into();
-    let bound = Bound::listen(anywhere, key, Arc::new(MachineTimeline), settings);
+    let bound = BoundSocket::listen(anywhere, key, Arc::new(MachineTimeline), settings);
     let bound = bound.map_err(io::Error::other)?;
     writeln!(stream, "{}", bound.address()?)?;
     let mut commands = lines.lines();
@@ -96,7 +96,7 @@ struct Machine {
 }
 
 impl Machine {
-    fn start(name: &str, bound: Bound, command: &str) -> io::Result<Self> {
+    fn start(name: &str, bound: BoundSocket, command: &str) -> io::Result<Self> {
         let words: Vec<&str> = command.split(' ').collect();
         let ["peers", peers, count] = words[..] else {
             return Err(wrong(command));

@@ -63,12 +63,12 @@ pub(super) fn figure() -> Table {
     }
 }
 
-struct Measured {
+struct CompressionCost {
     bytes: usize,
     cpu_s: f64,
 }
 
-fn measure(payload: Payload, datagram: usize, compress: bool) -> Measured {
+fn measure(payload: Payload, datagram: usize, compress: bool) -> CompressionCost {
     let mut random = Random::new(1, 0);
     let packets: Vec<Vec<u8>> = (0..PACKETS)
         .map(|number| packet(payload, number, &mut random))
@@ -87,7 +87,7 @@ fn measure(payload: Payload, datagram: usize, compress: bool) -> Measured {
         packet.at = Instant::ZERO + Duration::from_us(number as i64 * 10);
         body.put(&packet, carried, &statics);
     }
-    Measured {
+    CompressionCost {
         bytes,
         cpu_s: thread_cpu_s() - cpu,
     }

@@ -41,7 +41,7 @@ pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
             for _ in 0..options.pick(1, 5) {
                 all.push(mpi.compare(arguments, free, 16, cut_us, options.pick("20", "60"))?);
             }
-            let of = |value: fn(&Compared) -> f64| all.iter().map(value).collect::<Vec<_>>();
+            let of = |value: fn(&MpiComparison) -> f64| all.iter().map(value).collect::<Vec<_>>();
             let name = format!("peering_over_mpi_{transport}_{cut_us}us");
             let ratios = of(|c| c.free.hops_per_second / c.mpi.hops_per_second);
             figure(
@@ -89,7 +89,7 @@ pub(super) struct ModeResult {
     us_per_window: f64,
 }
 
-struct Compared {
+struct MpiComparison {
     mpi: ModeResult,
     free: ModeResult,
 }
@@ -140,7 +140,7 @@ impl Mpi {
         flows: u32,
         cut_us: i64,
         ms: &str,
-    ) -> Result<Compared, BenchError> {
+    ) -> Result<MpiComparison, BenchError> {
         let output = Command::new("mpirun")
             .args(["--allow-run-as-root", "--oversubscribe"])
             .args(["--bind-to", "none"])
@@ -165,7 +165,7 @@ impl Mpi {
             .collect();
         let of = |way: &str| lines.iter().find(|line| line.way == way).cloned();
         match (of("mpi"), of(free)) {
-            (Some(mpi), Some(free)) => Ok(Compared { mpi, free }),
+            (Some(mpi), Some(free)) => Ok(MpiComparison { mpi, free }),
             _ => Err(BenchError::Worker(format!(
                 "{PROGRAM} with a cut of {cut_us} us: {text}{}",
                 String::from_utf8_lossy(&output.stderr)

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Duration as StdDuration;
 
 use timeloom_fabric::Fabric;
-use timeloom_portal::Options as Serving;
+use timeloom_portal::EmulationOptions;
 use timeloom_time::Duration;
 
 use super::BENCH;
@@ -23,8 +23,8 @@ mod iperf;
 
 pub(super) use bed::{Bed, Between, Cutting, DELAY, GBIT, broken, halves};
 use bed::{namespaces, stations};
-pub(super) use iperf::{Ended, counter, lost_between, received, socket_full};
-use iperf::{Measured, iperf3, measure};
+use iperf::{IperfResult, iperf3, measure};
+pub(super) use iperf::{TerminatedChild, counter, lost_between, received, socket_full};
 
 pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
     let there = Command::new("iperf3").arg("--version").output();
@@ -38,8 +38,8 @@ pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     against::against_ns3(options, figure)
 }
 
-fn context(figure: Figure, all: &[Measured]) -> Figure {
-    let of = |value: fn(&Measured) -> f64| {
+fn context(figure: Figure, all: &[IperfResult]) -> Figure {
+    let of = |value: fn(&IperfResult) -> f64| {
         let values: Vec<f64> = all.iter().map(value).collect();
         crate::median(&values)
     };
@@ -90,7 +90,7 @@ fn tcp(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchErr
         ),
     ];
     let controls = ["cubic", "reno"];
-    let mut all: Vec<Vec<Measured>> = (0..links.len() * controls.len())
+    let mut all: Vec<Vec<IperfResult>> = (0..links.len() * controls.len())
         .map(|_| Vec::new())
         .collect();
     let (mut singly, mut large) = (Vec::new(), Vec::new());
@@ -153,11 +153,11 @@ fn large_buffers(fabric: &Fabric) -> Result<(), BenchError> {
 }
 
 /// Returns settings without batches of frames and without load-dependent intervals, for comparison.
-fn frame_by_frame() -> Serving {
-    Serving {
+fn frame_by_frame() -> EmulationOptions {
+    EmulationOptions {
         join: false,
         moderation: Duration::from_us(50),
-        ..Serving::default()
+        ..EmulationOptions::default()
     }
 }
 

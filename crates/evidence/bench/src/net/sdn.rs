@@ -3,7 +3,7 @@
 //!
 //! The experiment is as large as the paper's, but runs on one machine: two binary trees of Open
 //! vSwitch with 64 hosts each, and two engines. The switches use most of the processors' time, so
-//! throughput saturates early. The lateness of the engines shows if the simulated part is the
+//! throughput saturates early. The lateness of the engines shows whether the simulated part is the
 //! cause.
 
 use std::io::{BufRead, BufReader, Write as _};
@@ -15,12 +15,12 @@ use serde_json::Value;
 use timeloom_fabric::{Fabric, LinkSpec, NetworkSpec, OpenFlowSpec, StationSpec};
 use timeloom_net::{LinkConfig, NetworkBuilder};
 use timeloom_portal::{
-    Commanded, Emulation, Options as Serving, PacketOptions, PacketPort, Portals, Timing,
+    Emulation, EmulationOptions, ManualClock, PacketOptions, PacketPort, Portals, Timing,
 };
 use timeloom_time::{Duration, Rate};
 
 use super::plot::Table;
-use super::realtime::{Cutting, Ended, halves, received};
+use super::realtime::{Cutting, TerminatedChild, halves, received};
 use crate::error::BenchError;
 
 /// Size of the experiment.
@@ -99,8 +99,8 @@ pub(super) fn figure(quick: bool) -> Result<Result<Table, String>, BenchError> {
 
 /// Fields are dropped in this order: programs, emulations, namespaces.
 struct Bed {
-    _servers: Vec<Ended>,
-    _controller: Ended,
+    _servers: Vec<TerminatedChild>,
+    _controller: TerminatedChild,
     emulations: [Emulation; 2],
     fabric: Fabric,
     extent: Extent,
@@ -182,14 +182,14 @@ impl Bed {
             let joined = portals.join(plug, name, port, Default::default());
             joined.map_err(broken)?;
         }
-        let clock = Arc::new(Commanded::new(Rate::ONE));
+        let clock = Arc::new(ManualClock::new(Rate::ONE));
         let start = |world, peers, portals| {
             let timing = Timing::Follow(Box::new(Arc::clone(&clock)));
-            let serving = Serving {
+            let serving = EmulationOptions {
                 peers: Some(peers),
                 // Without this, packets between the engines would be late.
                 moderation: Duration::ZERO,
-                ..Serving::default()
+                ..EmulationOptions::default()
             };
             Emulation::start(world, portals, timing, serving).map_err(broken)
         };
@@ -205,7 +205,7 @@ impl Bed {
             station.confine(&mut server).map_err(broken)?;
             server.arg("-s").stdin(Stdio::null());
             server.stdout(Stdio::null()).stderr(Stdio::null());
-            Ok(Ended(server.spawn().map_err(broken)?))
+            Ok(TerminatedChild(server.spawn().map_err(broken)?))
         });
         let servers = servers.collect::<Result<Vec<_>, BenchError>>()?;
         // The servers open their ports within milliseconds.
@@ -269,7 +269,7 @@ impl Bed {
 
 /// Starts the example's controller in the namespace of the switches, and waits until all are
 /// connected.
-fn control(fabric: &Fabric, switches: usize) -> Result<Ended, BenchError> {
+fn control(fabric: &Fabric, switches: usize) -> Result<TerminatedChild, BenchError> {
     let mut command = Command::new("python3");
     let confined = fabric.fabric_namespace().confine(&mut command);
     confined.map_err(broken)?;
@@ -278,7 +278,7 @@ fn control(fabric: &Fabric, switches: usize) -> Result<Ended, BenchError> {
     let mut child = command.stderr(Stdio::null()).spawn().map_err(broken)?;
     let mut script = child.stdin.take().expect("piped");
     let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-    let child = Ended(child);
+    let child = TerminatedChild(child);
     script.write_all(CONTROLLER.as_bytes()).map_err(broken)?;
     drop(script);
     let (say, said) = mpsc::channel();

@@ -8,7 +8,7 @@ use std::time::Duration as StdDuration;
 
 use serde_json::Value;
 use timeloom_guest::{Clock, CommandSpec, Guest, Output, Session};
-use timeloom_portal::{Follow, Report, Timing};
+use timeloom_portal::{FollowedClock, Report, Timing};
 use timeloom_sys::command::Signal;
 use timeloom_time::{ClockMap, Virtual, Wall};
 
@@ -129,7 +129,7 @@ pub(super) struct Stage {
 
 struct SessionClock(Arc<Clock>);
 
-impl Follow for SessionClock {
+impl FollowedClock for SessionClock {
     fn map(&self) -> ClockMap<Wall, Virtual> {
         self.0.map()
     }

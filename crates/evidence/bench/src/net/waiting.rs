@@ -58,8 +58,11 @@ pub(super) fn curve(quick: bool) -> Result<Table, BenchError> {
         let wins = rows.iter().filter(|(_, row)| row[column] > 1.0);
         let wins: Vec<String> = wins.map(|(cut_us, _)| cut_us.to_string()).collect();
         match &wins[..] {
-            [] => note!("not waiting wins {name} at no cut"),
-            _ => note!("not waiting wins {name} at cuts of {} us", wins.join(", ")),
+            [] => note!("engines that do not wait are not faster {name} at any cut"),
+            _ => note!(
+                "engines that do not wait are faster {name} at cuts of {} us",
+                wins.join(", ")
+            ),
         }
     }
     Ok(Table {

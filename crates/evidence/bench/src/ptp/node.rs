@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use timeloom_ptp::{Packet, Report, Stamp};
 use timeloom_ptp_io::lab::Stage;
-use timeloom_ptp_io::{Counters, Observer, Options, PtpError, Wake};
+use timeloom_ptp_io::{Counters, Observer, ProgramOptions, PtpError, Wake};
 use timeloom_sys::clock::realtime_ns;
 use timeloom_sys::schedule::{Policy, set_policy};
 use timeloom_wire::{EthernetFrame, Header, MessageType};
@@ -49,7 +49,11 @@ pub(super) struct Node {
 
 impl Node {
     /// Opens `program` at `place` of the laboratory, and runs it on a new thread.
-    pub(super) fn start(stage: &Stage, place: usize, program: Options) -> Result<Self, BenchError> {
+    pub(super) fn start(
+        stage: &Stage,
+        place: usize,
+        program: ProgramOptions,
+    ) -> Result<Self, BenchError> {
         let wake = Wake::new().map_err(BenchError::system("opening a socket pair"))?;
         let events = Arc::<Mutex<Vec<Event>>>::default();
         let watcher = Watcher {

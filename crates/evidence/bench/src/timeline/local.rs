@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration as StdDuration;
 
-use timeloom_clock::Timeline;
+use timeloom_clock::TimelineTime;
 use timeloom_clock::counter::{CoreClock, CycleCounter as _, Frequency, SharedStrict, Strict};
 use timeloom_publish::{CoreCycles, PageReader};
 use timeloom_time::Instant;
@@ -29,13 +29,13 @@ pub(super) fn reads(
     let reader = published.reader()?;
     let estimate = |reader: &PageReader| {
         let reading = reader.read_ns().expect("a good page");
-        Instant::<Timeline>::from_ns(reading.estimate_ns)
+        Instant::<TimelineTime>::from_ns(reading.estimate_ns)
     };
     assert!(
         reader.read_ns().is_ok_and(|reading| reading.bounded),
         "the good case is what is measured"
     );
-    let (mut strict, shared) = (Strict::<Timeline>::new(), SharedStrict::new());
+    let (mut strict, shared) = (Strict::<TimelineTime>::new(), SharedStrict::new());
     let mut clocks: [Clock<'_>; 4] = [
         Box::new(|batch| {
             for _ in 0..batch {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use timeloom_timeline::config::DaemonConfig;
 use timeloom_timeline::{Daemon, serve};
 use timeloom_timeline_client::{Directory, Timeline};
-use timeloom_vm::{Agent, Link, devices};
+use timeloom_vm::{GuestAgent, Link, devices};
 
 use super::hungry::{Hunger, Working};
 use super::machine::PORT;
@@ -24,7 +24,7 @@ use crate::shared::Shared;
 /// Daemons on which the guest's timeline depends; dropping them ends them.
 enum Daemons {
     /// The host maintains the timeline, and the guest measures its own counter relative to it.
-    Host { _agent: Agent },
+    Host { _agent: GuestAgent },
     /// The guest maintains its own timeline, with a chronyd of its own.
     Own { _daemon: Daemon, chronyd: Child },
 }
@@ -136,10 +136,10 @@ pub(super) fn look(directory: &Directory) -> Option<Timeline> {
     reading.bounded.then_some(timeline)
 }
 
-fn agent(directory: &Directory) -> io::Result<Agent> {
+fn agent(directory: &Directory) -> io::Result<GuestAgent> {
     let region = devices::region()?;
     let link = Link::Port(devices::port()?.into());
-    Agent::start(link, region.into(), None, directory.clone())
+    GuestAgent::start(link, region.into(), None, directory.clone())
 }
 
 /// Starts the whole stack in the guest: chronyd queries the host over the emulated network card,

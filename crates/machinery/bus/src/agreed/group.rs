@@ -14,7 +14,7 @@ pub(super) fn join(here: SocketAddr, group: SocketAddr) -> io::Result<UdpSocket>
         (IpAddr::V4(here), IpAddr::V4(group)) if group.is_multicast() => (here, group),
         _ => {
             return Err(io::Error::other(
-                "a group is an address from 224.0.0.0 to 239.255.255.255, for hosts with IPv4",
+                "a group must be an address from 224.0.0.0 to 239.255.255.255, for hosts with IPv4",
             ));
         }
     };

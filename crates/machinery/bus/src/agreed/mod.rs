@@ -14,4 +14,4 @@ pub(crate) use seal::Unopened;
 pub use seal::{Key, parse_key};
 pub use testbed::AgreedTestbed;
 pub use timeline::{CommonTimeline, MachineTimeline, SystemTimeline};
-pub use udp::{Bound, Peer, Udp, UdpError};
+pub use udp::{BoundSocket, Peer, Udp, UdpError};

@@ -1,7 +1,7 @@
 //! Timeline that the hosts share, and the error with which this machine reads it.
 
 use timeloom_accord::Moment;
-use timeloom_clock::Timeline;
+use timeloom_clock::TimelineTime;
 use timeloom_sys::clock::{CivilOffset, civil_state};
 use timeloom_sys::wall_now;
 use timeloom_time::{ClockMap, Duration, Instant, Wall};
@@ -12,11 +12,11 @@ pub trait CommonTimeline: Send + Sync {
     fn read(&self) -> Moment;
 
     /// Returns the wall time of this machine at which the timeline shows `at`, past or future.
-    fn wall_at(&self, at: Instant<Timeline>) -> Instant<Wall>;
+    fn wall_at(&self, at: Instant<TimelineTime>) -> Instant<Wall>;
 
     /// Returns the time that the timeline shows at the wall time `at` of this machine, past or
     /// future.
-    fn timeline_at(&self, at: Instant<Wall>) -> Instant<Timeline>;
+    fn timeline_at(&self, at: Instant<Wall>) -> Instant<TimelineTime>;
 }
 
 /// CLOCK_MONOTONIC as the timeline, for hosts that are namespaces of one machine.
@@ -31,11 +31,11 @@ impl CommonTimeline for MachineTimeline {
         }
     }
 
-    fn wall_at(&self, at: Instant<Timeline>) -> Instant<Wall> {
+    fn wall_at(&self, at: Instant<TimelineTime>) -> Instant<Wall> {
         ClockMap::ahead_by(Duration::ZERO).at(at)
     }
 
-    fn timeline_at(&self, at: Instant<Wall>) -> Instant<Timeline> {
+    fn timeline_at(&self, at: Instant<Wall>) -> Instant<TimelineTime> {
         ClockMap::ahead_by(Duration::ZERO).at(at)
     }
 }
@@ -55,11 +55,11 @@ impl CommonTimeline for SystemTimeline {
         }
     }
 
-    fn wall_at(&self, at: Instant<Timeline>) -> Instant<Wall> {
+    fn wall_at(&self, at: Instant<TimelineTime>) -> Instant<Wall> {
         ClockMap::ahead_by(-CivilOffset::measure().offset).at(at)
     }
 
-    fn timeline_at(&self, at: Instant<Wall>) -> Instant<Timeline> {
+    fn timeline_at(&self, at: Instant<Wall>) -> Instant<TimelineTime> {
         ClockMap::ahead_by(CivilOffset::measure().offset).at(at)
     }
 }

@@ -15,7 +15,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use timeloom_accord::{Action, Datagram, Halt, HostId, Hosts, Member, Moment, Order, Settings};
+use timeloom_accord::{Datagram, Halt, HostId, Hosts, Member, Moment, Order, Action, Settings};
 use timeloom_time::{Duration, Instant, Virtual};
 
 use self::halted::Refusal;
@@ -25,7 +25,7 @@ use super::seal::{Key, Unopened};
 use super::testbed::AgreedTestbed;
 use super::timeline::CommonTimeline;
 use crate::testbed::TestbedError;
-use crate::wire::{Cause, Halted, MachineWire, Wire, wait_or};
+use crate::wire::{Cause, HaltReason, MachineWire, Wire, wait_or};
 
 /// Another host on the line, as configured.
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ pub struct Peer {
 }
 
 /// Socket of a host that receives already, before the agreement begins.
-pub struct Bound {
+pub struct BoundSocket {
     socket: UdpSocket,
     key: Key,
     timeline: Arc<dyn CommonTimeline>,
@@ -121,7 +121,7 @@ pub enum UdpError {
     Thread(io::Error),
 }
 
-impl Bound {
+impl BoundSocket {
     /// Opens a socket that receives at `address`.
     ///
     /// # Errors
@@ -300,14 +300,14 @@ impl Udp {
 }
 
 impl MachineWire for Udp {
-    fn wait_for_start_or(&self, give_up: &dyn Fn() -> bool) -> Result<bool, Halted> {
+    fn wait_for_start_or(&self, give_up: &dyn Fn() -> bool) -> Result<bool, HaltReason> {
         let shared = &self.0;
         let over = |state: &State| state.resumed || state.halted.is_some();
         let state = wait_or(&shared.changed, shared.lock(), over, give_up);
         shared.halted(&state).map_or(Ok(over(&state)), Err)
     }
 
-    fn halted(&self) -> Option<Halted> {
+    fn halted(&self) -> Option<HaltReason> {
         self.0.halted(&self.0.lock())
     }
 

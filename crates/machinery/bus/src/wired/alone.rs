@@ -12,16 +12,16 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use timeloom_time::{Duration, Instant, Virtual, Wall};
 
 use super::line::{Fault, LineEvent, LineSettings};
+use super::monitor::{LineListener, LineMonitor};
 use super::pins::Pins;
-use super::pump::{LineListener, Pump};
 use crate::agreed::AgreedTestbed;
 use crate::testbed::TestbedError;
-use crate::wire::{Cause, Halted, MachineWire, Wire, wait_or};
+use crate::wire::{Cause, HaltReason, MachineWire, Wire, wait_or};
 
 /// This machine's end of a wired line without a network.
-pub struct Alone {
+pub struct StandaloneWire {
     shared: Arc<Shared>,
-    pump: Pump,
+    monitor: LineMonitor,
 }
 
 struct Shared {
@@ -48,12 +48,12 @@ struct State {
 }
 
 impl State {
-    fn halted(&self) -> Option<Halted> {
-        self.failed.clone().map(Halted::Line)
+    fn halted(&self) -> Option<HaltReason> {
+        self.failed.clone().map(HaltReason::Line)
     }
 }
 
-impl Alone {
+impl StandaloneWire {
     /// Pauses the testbed at virtual time zero, and drives the line until [`Self::let_go`]. Virtual
     /// time begins on all machines when the last one has released the line.
     ///
@@ -74,10 +74,10 @@ impl Alone {
             }),
             changed: Condvar::new(),
         });
-        let ear: Arc<dyn LineListener> = Arc::clone(&shared) as _;
-        let pump = Pump::start(pins, settings, ear)?;
-        pump.drive(true)?;
-        Ok(Self { shared, pump })
+        let receiver: Arc<dyn LineListener> = Arc::clone(&shared) as _;
+        let monitor = LineMonitor::start(pins, settings, receiver)?;
+        monitor.drive(true)?;
+        Ok(Self { shared, monitor })
     }
 
     /// Releases the line for the first time, so that virtual time may begin.
@@ -86,39 +86,39 @@ impl Alone {
     /// Fails if the output cannot be set.
     pub fn let_go(&self) -> io::Result<()> {
         self.shared.lets_go();
-        self.pump.drive(false)
+        self.monitor.drive(false)
     }
 }
 
-impl MachineWire for Alone {
-    fn wait_for_start_or(&self, give_up: &dyn Fn() -> bool) -> Result<bool, Halted> {
+impl MachineWire for StandaloneWire {
+    fn wait_for_start_or(&self, give_up: &dyn Fn() -> bool) -> Result<bool, HaltReason> {
         let over = |state: &State| state.runs.is_some() || state.failed.is_some();
         let shared = &self.shared;
         let state = wait_or(&shared.changed, shared.lock(), over, give_up);
         state.halted().map_or(Ok(over(&state)), Err)
     }
 
-    fn halted(&self) -> Option<Halted> {
+    fn halted(&self) -> Option<HaltReason> {
         self.shared.lock().halted()
     }
 
     fn end(&self) {
-        self.pump.end();
+        self.monitor.end();
         // If the line cannot be released now, it is released when the pins are closed.
-        let _ = self.pump.drive(false);
+        let _ = self.monitor.drive(false);
     }
 }
 
-impl Wire for Alone {
+impl Wire for StandaloneWire {
     /// Drives the line, and returns when this machine is paused. The state of the other machines is
     /// unknown.
     fn raise(&self, _: Cause<'_>) -> Result<Instant<Virtual>, TestbedError> {
         self.shared.lock().drives = true;
-        if let Err(error) = self.pump.drive(true) {
+        if let Err(error) = self.monitor.drive(true) {
             // This machine must not hold the line after a failure. The holds of others end when
             // they release the line.
             self.shared.lets_go();
-            let _ = self.pump.drive(false);
+            let _ = self.monitor.drive(false);
             return Err(failed(error));
         }
         let state = self
@@ -133,7 +133,7 @@ impl Wire for Alone {
 
     fn lower(&self, _: Cause<'_>, _: Instant<Virtual>) -> Result<(), TestbedError> {
         self.shared.lets_go();
-        self.pump.drive(false).map_err(failed)
+        self.monitor.drive(false).map_err(failed)
     }
 }
 

@@ -12,25 +12,25 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use timeloom_time::{Instant, Virtual};
 
 use super::line::{Fault, LineEvent, LineSettings};
+use super::monitor::{LineListener, LineMonitor, NetworkView};
 use super::pins::Pins;
-use super::pump::{Beside, LineListener, Pump};
 use crate::agreed::Udp;
 use crate::testbed::TestbedError;
-use crate::wire::{Cause, Halted, MachineWire, Wire};
+use crate::wire::{Cause, HaltReason, MachineWire, Wire};
 
 /// This machine's end of a wired line that has a network beside it.
-pub struct Wired {
-    ear: Arc<Ear>,
-    pump: Pump,
+pub struct NetworkedWire {
+    receiver: Arc<LineReceiver>,
+    monitor: LineMonitor,
     udp: Udp,
 }
 
 /// Function that receives the description of a fault.
-pub type Warn = Box<dyn Fn(&str) + Send + Sync>;
+pub type FaultCallback = Box<dyn Fn(&str) + Send + Sync>;
 
-struct Ear {
+struct LineReceiver {
     udp: Udp,
-    warn: Warn,
+    warn: FaultCallback,
     state: Mutex<Level>,
     faults: AtomicU64,
 }
@@ -42,7 +42,7 @@ struct Level {
     fault: Option<Fault>,
 }
 
-impl Wired {
+impl NetworkedWire {
     /// Starts to listen to the wire. Faults are reported to `warn`.
     ///
     /// # Errors
@@ -51,62 +51,68 @@ impl Wired {
         udp: Udp,
         pins: Arc<dyn Pins>,
         settings: LineSettings,
-        warn: Warn,
+        warn: FaultCallback,
     ) -> io::Result<Self> {
-        let ear = Arc::new(Ear {
+        let receiver = Arc::new(LineReceiver {
             udp: udp.handle(),
             warn,
             state: Mutex::default(),
             faults: AtomicU64::new(0),
         });
-        let listener: Arc<dyn LineListener> = Arc::clone(&ear) as _;
-        let pump = Pump::start(pins, settings, listener)?;
-        Ok(Self { ear, pump, udp })
+        let listener: Arc<dyn LineListener> = Arc::clone(&receiver) as _;
+        let monitor = LineMonitor::start(pins, settings, listener)?;
+        Ok(Self {
+            receiver,
+            monitor,
+            udp,
+        })
     }
 
     /// Returns the number of faults until now.
     pub fn faults(&self) -> u64 {
-        self.ear.faults.load(Ordering::Relaxed)
+        self.receiver.faults.load(Ordering::Relaxed)
     }
 }
 
-impl MachineWire for Wired {
-    fn wait_for_start_or(&self, give_up: &dyn Fn() -> bool) -> Result<bool, Halted> {
+impl MachineWire for NetworkedWire {
+    fn wait_for_start_or(&self, give_up: &dyn Fn() -> bool) -> Result<bool, HaltReason> {
         self.udp.wait_for_start_or(give_up)
     }
 
-    fn halted(&self) -> Option<Halted> {
+    fn halted(&self) -> Option<HaltReason> {
         self.udp.halted()
     }
 
     fn end(&self) {
-        self.pump.end();
+        self.monitor.end();
         // If the line cannot be released now, it is released when the pins are closed.
-        let _ = self.pump.drive(false);
+        let _ = self.monitor.drive(false);
         self.udp.end();
     }
 }
 
-impl Wire for Wired {
+impl Wire for NetworkedWire {
     fn raise(&self, cause: Cause<'_>) -> Result<Instant<Virtual>, TestbedError> {
         // The wire is driven first, because it is faster than the network.
         self.udp.will_drive(true);
-        if let Err(error) = self.pump.drive(true) {
-            self.ear.tell(&format!("cannot set the output: {error}"));
+        if let Err(error) = self.monitor.drive(true) {
+            self.receiver
+                .tell(&format!("cannot set the output: {error}"));
         }
         self.udp.raise(cause)
     }
 
     fn lower(&self, cause: Cause<'_>, frozen: Instant<Virtual>) -> Result<(), TestbedError> {
-        if let Err(error) = self.pump.drive(false) {
-            self.ear.tell(&format!("cannot set the output: {error}"));
+        if let Err(error) = self.monitor.drive(false) {
+            self.receiver
+                .tell(&format!("cannot set the output: {error}"));
         }
         self.udp.will_drive(false);
         self.udp.lower(cause, frozen)
     }
 }
 
-impl Ear {
+impl LineReceiver {
     fn lock(&self) -> MutexGuard<'_, Level> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -117,7 +123,7 @@ impl Ear {
     }
 }
 
-impl LineListener for Ear {
+impl LineListener for LineReceiver {
     fn handle_event(&self, event: LineEvent) {
         let mut state = self.lock();
         match event {
@@ -152,8 +158,8 @@ impl LineListener for Ear {
         ));
     }
 
-    fn beside(&self) -> Beside {
+    fn network_view(&self) -> NetworkView {
         let (others, ended) = self.udp.of_the_line();
-        Beside { others, ended }
+        NetworkView { others, ended }
     }
 }

@@ -90,7 +90,7 @@ pub enum Fault {
         /// True if the edge is a rising one.
         rising: bool,
     },
-    /// Edges were dropped before they were read, according to their numbers: how many.
+    /// This many edges were dropped before they were read, according to their numbers.
     Dropped(u32),
     /// The line was driven for a pause, but no edge was delivered here.
     Unheard,
@@ -139,7 +139,7 @@ impl fmt::Display for Fault {
 
 /// State of a wired line as seen by one machine.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct LineState {
     settings: LineSettings,
     high: bool,
     /// End of the present debounce time.
@@ -162,15 +162,15 @@ pub struct Line {
     /// Number of rising edges that were not yet matched with a pause.
     edges: u32,
     rose: Instant<Wall>,
-    /// True if a pause has ended and was not checked yet. The next field is the number of pauses
-    /// for which the line was driven.
+    /// True if a pause has ended and was not checked yet.
     ended: bool,
+    /// Number of pauses for which the line was driven.
     owed: u32,
     next_look: Instant<Wall>,
     events: VecDeque<LineEvent>,
 }
 
-impl Line {
+impl LineState {
     /// Creates a line with these readings of its inputs, before any edge.
     pub fn new(settings: LineSettings, levels: Levels, now: Instant<Wall>) -> Self {
         let high = levels.rising;
@@ -220,7 +220,7 @@ impl Line {
         self.next_look = self.next_look.min(now + LOOK_EVERY);
     }
 
-    /// Records if any other machine reports that it drives the line.
+    /// Records whether any other machine reports that it drives the line.
     pub fn others_drive(&mut self, drive: bool) {
         self.others = Some(drive);
     }

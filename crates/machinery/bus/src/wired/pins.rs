@@ -188,9 +188,9 @@ impl Drop for GpioPins {
     }
 }
 
-/// Tests if the three pins are on one line: drives the line while it is low, reads it with both
-/// inputs, and releases it. Returns `false` if another machine drives the line, because the test
-/// would prove nothing.
+/// Tests whether the three pins are on one line: drives the line while it is low, reads it with
+/// both inputs, and releases it. Returns `false` if another machine drives the line, because the
+/// test would prove nothing.
 ///
 /// # Errors
 /// Fails if the inputs do not follow the output within `patience`.

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration as StdDuration;
 
 use timeloom_accord::{Mode, OnSilence, Settings};
-use timeloom_bus::{Bound, Key, MachineTimeline, MachineWire, Peer, Udp, Wire};
+use timeloom_bus::{BoundSocket, Key, MachineTimeline, MachineWire, Peer, Udp, Wire};
 use timeloom_random::SplitMix64;
 use timeloom_testing::{eventually, own_address};
 use timeloom_time::Duration;
@@ -97,9 +97,9 @@ pub(crate) fn settings() -> Settings {
     }
 }
 
-pub(crate) fn listen(address: SocketAddr, key: u8, settings: Settings) -> Bound {
+pub(crate) fn listen(address: SocketAddr, key: u8, settings: Settings) -> BoundSocket {
     let key = Key::new(&[key; 32]);
-    Bound::listen(address, key, Arc::new(MachineTimeline), settings).expect("a socket")
+    BoundSocket::listen(address, key, Arc::new(MachineTimeline), settings).expect("a socket")
 }
 
 /// Creates three ends, each of which the others reach through unreliable paths.

@@ -23,9 +23,9 @@ pub(crate) struct State {
     pub(crate) goes: Option<(Instant<Wall>, Instant<Virtual>)>,
     ceiling: Option<Instant<Virtual>>,
     pub(crate) stands: Option<Instant<Virtual>>,
-    /// Virtual instants of all pauses. The next field has the wall times at which the clock
-    /// continued.
+    /// Virtual instants of all pauses.
     pub(crate) stood: Vec<Instant<Virtual>>,
+    /// Wall times at which the clock continued.
     pub(crate) went: Vec<Instant<Wall>>,
     pub(crate) halted: bool,
 }

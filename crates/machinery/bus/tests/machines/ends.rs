@@ -7,7 +7,8 @@ use std::time::Duration as StdDuration;
 
 use timeloom_accord::{OnSilence, Settings};
 use timeloom_bus::{
-    Alone, Bound, Key, LineSettings, MachineTimeline, MachineWire, Peer, Wire, Wired, prove,
+    BoundSocket, Key, LineSettings, MachineTimeline, MachineWire, NetworkedWire, Peer,
+    StandaloneWire, Wire, prove,
 };
 use timeloom_sys::wall_now;
 use timeloom_testing::{eventually, own_address};
@@ -33,12 +34,12 @@ fn short(span_ms: u64) {
 }
 
 /// Creates four machines that are connected by a wire only.
-fn alone(copper: &Arc<Copper>, settings: LineSettings) -> Vec<(Alone, Arc<Clock>)> {
-    let machines: Vec<(Alone, Arc<Clock>)> = NAMES
+fn alone(copper: &Arc<Copper>, settings: LineSettings) -> Vec<(StandaloneWire, Arc<Clock>)> {
+    let machines: Vec<(StandaloneWire, Arc<Clock>)> = NAMES
         .iter()
         .map(|_| {
             let clock = Arc::new(Clock::default());
-            let end = Alone::start(copper.pins(), settings, clock.clone());
+            let end = StandaloneWire::start(copper.pins(), settings, clock.clone());
             (end.expect("an end of the line"), clock)
         })
         .collect();
@@ -177,7 +178,7 @@ fn a_board_alone_whose_output_fails_once_goes_on_after_the_next_pause() {
 
 /// Machines that are connected by a wire and a network, with their fault reports.
 struct Both {
-    ends: Vec<Wired>,
+    ends: Vec<NetworkedWire>,
     clocks: Vec<Arc<Clock>>,
     said: Arc<Mutex<Vec<String>>>,
 }
@@ -210,7 +211,8 @@ impl Both {
             let patience = Duration::from_s(60);
             assert!(prove(&*pins, patience).expect("it is on the line"));
             let timeline = Arc::new(MachineTimeline);
-            let bound = Bound::listen(addresses[here], Key::new(&[3; 32]), timeline, settings);
+            let bound =
+                BoundSocket::listen(addresses[here], Key::new(&[3; 32]), timeline, settings);
             let clock = Arc::new(Clock::default());
             let end = bound
                 .expect("a socket")
@@ -220,7 +222,7 @@ impl Both {
                 said.lock().unwrap().push(format!("{name}: {text}"));
             });
             let settings = LineSettings { stuck, ..CLEAN };
-            let wired = Wired::start(end.expect("an end"), pins, settings, warn);
+            let wired = NetworkedWire::start(end.expect("an end"), pins, settings, warn);
             both.ends.push(wired.expect("an end of the wire"));
             both.clocks.push(clock);
         }

@@ -10,10 +10,10 @@ use std::time::Duration as StdDuration;
 
 use timeloom_accord::{Moment, Settings};
 use timeloom_bus::{
-    AgreedTestbed, Bound, CommonTimeline, Key, MachineTimeline, MachineWire, Peer, TestbedError,
-    Udp, Wire,
+    AgreedTestbed, BoundSocket, CommonTimeline, Key, MachineTimeline, MachineWire, Peer,
+    TestbedError, Udp, Wire,
 };
-use timeloom_clock::Timeline;
+use timeloom_clock::TimelineTime;
 use timeloom_random::SplitMix64;
 use timeloom_testing::{eventually, own_address};
 use timeloom_time::{Duration, Instant, Virtual, Wall};
@@ -22,7 +22,7 @@ use crate::agreed::{listen, settings};
 use crate::clock::{CAUSE, Clock};
 
 /// Creates the end called `name` of a line between `a` and `b`.
-fn end(bound: Bound, name: &str, to: SocketAddr, testbed: Arc<dyn AgreedTestbed>) -> Udp {
+fn end(bound: BoundSocket, name: &str, to: SocketAddr, testbed: Arc<dyn AgreedTestbed>) -> Udp {
     let other = if name == "a" { "b" } else { "a" };
     let peer = Peer {
         name: other.to_owned(),
@@ -185,18 +185,18 @@ impl CommonTimeline for Later {
         }
     }
 
-    fn wall_at(&self, at: Instant<Timeline>) -> Instant<Wall> {
+    fn wall_at(&self, at: Instant<TimelineTime>) -> Instant<Wall> {
         MachineTimeline.wall_at(at - self.0)
     }
 
-    fn timeline_at(&self, at: Instant<Wall>) -> Instant<Timeline> {
+    fn timeline_at(&self, at: Instant<Wall>) -> Instant<TimelineTime> {
         MachineTimeline.timeline_at(at) + self.0
     }
 }
 
-fn listen_later(address: SocketAddr, later: Duration, settings: Settings) -> Bound {
+fn listen_later(address: SocketAddr, later: Duration, settings: Settings) -> BoundSocket {
     let timeline = Arc::new(Later(later));
-    Bound::listen(address, Key::new(&[7; 32]), timeline, settings).expect("a socket")
+    BoundSocket::listen(address, Key::new(&[7; 32]), timeline, settings).expect("a socket")
 }
 
 /// Testbed whose clock refuses all commands.
@@ -295,7 +295,10 @@ fn a_host_with_another_key_is_ignored_and_reported() {
     let ends = [start(0, "a"), start(1, "b")];
     for ((end, clock), other) in ends.iter().zip(&clocks).zip(["b", "a"]) {
         let why = end.wait_for_start().expect_err("it is alone").to_string();
-        let nothing = format!("hears nothing from {other}: datagrams from its address are sealed");
+        let nothing = format!(
+            "receives nothing from {other}: datagrams from its address are \
+            sealed"
+        );
         assert!(why.contains(&nothing), "{why}");
         assert!(end.refused() > 0, "the other was there");
         assert!(end.raise(CAUSE).is_err(), "it stays so");

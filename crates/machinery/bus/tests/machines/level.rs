@@ -1,7 +1,7 @@
 //! Tests with every sequence of possible events of a line, and with the events that the line then
 //! reports.
 
-use timeloom_bus::{Edge, Fault, Levels, Line, LineEvent, LineSettings};
+use timeloom_bus::{Edge, Fault, Levels, LineEvent, LineSettings, LineState};
 use timeloom_time::{Duration, Instant, Wall};
 
 /// Event on a line with two inputs.
@@ -35,7 +35,7 @@ const ALL: [Happens; 7] = [
 
 /// Line under test, with its true state.
 struct Bench {
-    line: Line,
+    line: LineState,
     now: Instant<Wall>,
     high: bool,
     numbers: [u32; 2],
@@ -52,7 +52,7 @@ impl Bench {
             falling: false,
         };
         Self {
-            line: Line::new(LineSettings::default(), low, now),
+            line: LineState::new(LineSettings::default(), low, now),
             now,
             high: false,
             numbers: [0; 2],

@@ -7,7 +7,7 @@ use rustix::net::RecvFlags;
 use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
 use timeloom_sys::batch::{self, Received};
 use timeloom_sys::control::ControlMessage;
-use timeloom_sys::packet::{self, Filter, Hears};
+use timeloom_sys::packet::{self, Filter, FrameSelection};
 use timeloom_sys::{interface, stamps};
 
 use super::{Direction, stamping};
@@ -42,7 +42,7 @@ impl PacketSocket {
             .or_else(|_| set_socket_recv_buffer_size(&fd, buffer_bytes))?;
         packet::keep_tags(&fd)?;
         stamping::wait_until_on();
-        packet::bind(&fd, interface::index_of(interface)?, Hears::All)?;
+        packet::bind(&fd, interface::index_of(interface)?, FrameSelection::All)?;
         Ok(Self { fd })
     }
 

@@ -244,7 +244,7 @@ fn wait_for(socket: &Path) -> Result<(), KernelError> {
     let deadline = StdInstant::now() + StdDuration::from_secs(CONFIGURED_WITHIN_S);
     while !socket.exists() {
         if StdInstant::now() > deadline {
-            let action = "see ovsdb-server open its socket";
+            let action = "wait for the socket of ovsdb-server";
             return Err(KernelError::new(action, io::ErrorKind::TimedOut.into()));
         }
         sleep(StdDuration::from_millis(2));

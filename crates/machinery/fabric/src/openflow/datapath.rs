@@ -33,7 +33,7 @@ impl Datapath {
             Ok(true) => Ok(Self::Kernel),
             Ok(false) => Ok(Self::UserSpace),
             Err(error) => {
-                let action = "ask the kernel for its datapath of Open vSwitch";
+                let action = "query the kernel's datapath of Open vSwitch";
                 Err(KernelError::new(action, error))
             }
         }
@@ -78,7 +78,7 @@ impl fmt::Display for Datapath {
         f.write_str(match self {
             Self::Kernel => "the kernel's datapath (module openvswitch)",
             Self::UserSpace => {
-                "the datapath in user space, for this kernel has none (CONFIG_OPENVSWITCH)"
+                "the datapath in user space, since this kernel has none (CONFIG_OPENVSWITCH)"
             }
         })
     }
@@ -90,7 +90,13 @@ fn has_family() -> io::Result<bool> {
     socket.connect(&SocketAddr::new(0, 0))?;
     socket.send(&question(), 0)?;
     let (answer, _) = socket.recv_from_full()?;
-    is_known(&answer).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "half an answer"))
+    is_known(&answer).ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            "a truncated \
+        answer",
+        )
+    })
 }
 
 /// Returns a CTRL_CMD_GETFAMILY request by name (linux/netlink.h, linux/genetlink.h).

@@ -55,8 +55,8 @@ pub(crate) fn result(registers: &Registers) -> i64 {
 }
 
 /// Returns registers with which the thread makes a system call by the instruction at `at`. (Before
-/// the thread stopped, the kernel has decided if it restarts an interrupted call. It checks that
-/// the thread is still at that call.)
+/// the thread stopped, the kernel has decided whether it restarts an interrupted call. It checks
+/// that the thread is still at that call.)
 pub(crate) fn calling(base: &Registers, at: u64, number: i64, args: [u64; 6]) -> Registers {
     let mut registers = *base;
     registers.pc = at;

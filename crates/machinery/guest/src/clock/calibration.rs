@@ -113,8 +113,8 @@ impl Calibration {
         self.map
     }
 
-    /// Checks if a page can show a clock of this dilation. A page has a maximum of nanoseconds per
-    /// tick.
+    /// Checks whether a page can show a clock of this dilation. A page has a maximum of nanoseconds
+    /// per tick.
     ///
     /// # Errors
     /// Fails if the clock would be too fast; the message states the least possible dilation.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use timeloom_clock::counter::CycleOptions;
-use timeloom_clock::host::Crystal;
-use timeloom_page::Shown;
+use timeloom_clock::host::HostOscillator;
+use timeloom_page::PageTime;
 use timeloom_time::{ClockMap, Core, Duration, Instant};
 
 use super::calibration::Counter;
@@ -16,7 +16,7 @@ use crate::linux::memory::PageMapping;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HostOptions {
     /// Oscillator by which the host's kernel keeps time.
-    pub crystal: Crystal,
+    pub oscillator: HostOscillator,
     /// Options of the processor core whose cycles the host's kernel counts. `None` if the kernel
     /// counts the oscillator directly.
     pub cycles: Option<CycleOptions>,
@@ -30,7 +30,7 @@ pub struct HostOptions {
 pub struct Host {
     pub(super) name: String,
     pub(super) index: usize,
-    pub(super) page: PageMapping<Shown>,
+    pub(super) page: PageMapping<PageTime>,
     pub(super) counter: Counter,
     /// True if a program has requested a TCP congestion control.
     pub(super) congestion_requests: AtomicU64,
@@ -57,12 +57,12 @@ pub struct HostReading {
     pub missing: Option<Duration>,
     /// Error bounds stated by the host's kernel; `None` if the kernel does not consider itself
     /// synchronised.
-    pub believed: Option<Belief>,
+    pub stated_error: Option<ErrorEstimate>,
 }
 
 /// Error bounds of a clock, as a daemon has set them and the kernel states them.
 #[derive(Clone, Copy, Debug)]
-pub struct Belief {
+pub struct ErrorEstimate {
     /// Estimated error: `timex.esterror`.
     pub estimated_error: Duration,
     /// Maximum error: `timex.maxerror`.
@@ -70,8 +70,8 @@ pub struct Belief {
 }
 
 impl Host {
-    /// Returns how often programs of this host requested a congestion control (TCP_CONGESTION) for a
-    /// connection, in a session whose connections are paced by acknowledgements alone.
+    /// Returns how often programs of this host requested a congestion control (TCP_CONGESTION) for
+    /// a connection, in a session whose connections are paced by acknowledgements alone.
     pub fn congestion_requests(&self) -> u64 {
         self.congestion_requests.load(Ordering::Relaxed)
     }
@@ -107,12 +107,12 @@ impl Host {
         self.index
     }
 
-    pub(crate) fn page(&self) -> &PageMapping<Shown> {
+    pub(crate) fn page(&self) -> &PageMapping<PageTime> {
         &self.page
     }
 
     /// Returns the time that the host's page shows now.
-    pub(crate) fn now(&self) -> Instant<Shown> {
+    pub(crate) fn now(&self) -> Instant<PageTime> {
         self.page.page().read(|| self.counter.ticks(), |_| ()).0
     }
 

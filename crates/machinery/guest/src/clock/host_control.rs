@@ -1,12 +1,13 @@
 //! Holding, dilating and releasing single hosts while the session continues.
 //!
-//! The state changed here is a host's [`Course`]: the map from the session's virtual time to the
-//! host's own time. Only the pages of the hosts concerned are published anew, all at one instant.
+//! The state changed here is a host's [`HostTimeMap`]: the map from the session's virtual time to
+//! the host's own time. Only the pages of the hosts concerned are published anew, all at one
+//! instant.
 
 use std::sync::{Arc, MutexGuard};
 
-use timeloom_clock::Lived;
-use timeloom_clock::course::Course;
+use timeloom_clock::HostTime;
+use timeloom_clock::host_time_map::HostTimeMap;
 use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Instant, Virtual, Wall};
 
@@ -16,11 +17,11 @@ use crate::error::GuestError;
 
 /// State of a host's own time, compared with the session's.
 #[derive(Clone, Debug)]
-pub struct HostTime {
+pub struct HostTimeState {
     /// Host of the state.
     pub host: Arc<Host>,
     /// The host's own time: the virtual time that has passed for it since the session began.
-    pub lived: Instant<Lived>,
+    pub lived: Instant<HostTime>,
     /// Session time minus the host's own time; negative if the host is ahead.
     pub behind: Duration,
     /// True if the host's time is stopped while the session's may run.
@@ -29,7 +30,7 @@ pub struct HostTime {
     pub dilation: f64,
 }
 
-impl HostTime {
+impl HostTimeState {
     /// Returns true if the host's own time differs from the session's.
     pub(crate) fn is_off(&self) -> bool {
         self.held || self.behind != Duration::ZERO || self.dilation != 1.0
@@ -46,14 +47,14 @@ pub struct HostChange {
     /// Wall time of the change.
     pub wall: Instant<Wall>,
     /// State of the host after the change.
-    pub host: HostTime,
+    pub host: HostTimeState,
 }
 
 /// Instant of its own time at which a host is to stop.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HostEnd {
     pub(crate) host: usize,
-    at: Instant<Lived>,
+    at: Instant<HostTime>,
     number: u64,
 }
 
@@ -64,18 +65,18 @@ impl Clock {
     /// Stops the time of these hosts, given by number. Has no effect on hosts that are held
     /// already.
     pub(crate) fn hold_hosts(&self, which: &[usize]) {
-        self.change_courses(ChangeKind::Pause, which, |course, now| {
-            let changes = !course.is_held();
-            course.hold(now);
+        self.change_time_maps(ChangeKind::Pause, which, |time_map, now| {
+            let changes = !time_map.is_held();
+            time_map.hold(now);
             changes
         });
     }
 
     /// Resumes the time of these hosts, given by number, from where it was stopped.
     pub(crate) fn release_hosts(&self, which: &[usize]) {
-        self.change_courses(ChangeKind::Resume, which, |course, now| {
-            let changes = course.is_held();
-            course.release(now);
+        self.change_time_maps(ChangeKind::Resume, which, |time_map, now| {
+            let changes = time_map.is_held();
+            time_map.release(now);
             changes
         });
     }
@@ -85,13 +86,13 @@ impl Clock {
     /// # Errors
     /// Fails if `factor` is not within 0.001 … 1000.
     pub(crate) fn dilate_hosts(&self, which: &[usize], factor: f64) -> Result<(), GuestError> {
-        if !Course::default().dilate(Instant::ZERO, factor) {
+        if !HostTimeMap::default().dilate(Instant::ZERO, factor) {
             return Err(GuestError::Usage(format!(
                 "a host's dilation of {factor} is not possible; give the session's seconds per second of the host, from 0.001 to 1000"
             )));
         }
-        self.change_courses(ChangeKind::Dilate, which, |course, now| {
-            course.dilate(now, factor)
+        self.change_time_maps(ChangeKind::Dilate, which, |time_map, now| {
+            time_map.dilate(now, factor)
         });
         Ok(())
     }
@@ -104,16 +105,16 @@ impl Clock {
     /// end.
     pub(crate) fn end_hosts_at(
         &self,
-        targets: &[(usize, Instant<Lived>)],
+        targets: &[(usize, Instant<HostTime>)],
     ) -> Result<Vec<HostEnd>, GuestError> {
         let mut state = self.lock();
         for &(index, _) in targets {
             let host = &state.hosts[index];
-            if host.course.end() != Instant::FAR_FUTURE {
+            if host.time_map.end() != Instant::FAR_FUTURE {
                 return Err(GuestError::Usage(format!(
                     "host {} runs until {} of its own time already (`timeloom pause --host` ends that)",
                     host.host.name(),
-                    shown(host.course.end())
+                    shown(host.time_map.end())
                 )));
             }
         }
@@ -124,7 +125,7 @@ impl Clock {
             let Some(&(index, at)) = rest.next() else {
                 return;
             };
-            if host.course.end_at(now, at) {
+            if host.time_map.end_at(now, at) {
                 let number = host.end;
                 ends.push(HostEnd {
                     host: index,
@@ -132,12 +133,12 @@ impl Clock {
                     number,
                 });
             } else {
-                past.get_or_insert((index, at, host.course.at(now)));
+                past.get_or_insert((index, at, host.time_map.at(now)));
             }
         });
         if let Some((index, at, lived)) = past {
             let made: Vec<usize> = ends.iter().map(|end| end.host).collect();
-            self.publish_hosts(&mut state, &made, |host, now| host.course.forget_end(now));
+            self.publish_hosts(&mut state, &made, |host, now| host.time_map.forget_end(now));
             return Err(GuestError::Usage(format!(
                 "{} is in the past: the own time of host {} is {}",
                 shown(at),
@@ -153,11 +154,11 @@ impl Clock {
     /// Removes the end of the host with this number, so that its time does not stop by itself.
     pub(crate) fn forget_host_end(&self, index: usize) {
         let mut state = self.lock();
-        if state.hosts[index].course.end() == Instant::FAR_FUTURE {
+        if state.hosts[index].time_map.end() == Instant::FAR_FUTURE {
             return;
         }
         self.publish_hosts(&mut state, &[index], |host, now| {
-            host.course.forget_end(now);
+            host.time_map.forget_end(now);
             host.end += 1;
         });
         drop(state);
@@ -178,7 +179,7 @@ impl Clock {
             .collect();
         let is_over = |state: &State, end: &HostEnd| {
             let host = &state.hosts[end.host];
-            host.end != end.number || host.course.at(self.now()) >= end.at
+            host.end != end.number || host.time_map.at(self.now()) >= end.at
         };
         self.wait_for(&awaited, |state| {
             give_up() || ends.iter().any(|end| is_over(state, end))
@@ -188,7 +189,7 @@ impl Clock {
         over.map(|end| {
             let host = &state.hosts[end.host];
             let reached = (host.end == end.number)
-                .then(|| host.course.first_reaching(end.at))
+                .then(|| host.time_map.first_reaching(end.at))
                 .flatten()
                 .and_then(|at| state.map.first_reaching(at));
             (*end, reached)
@@ -198,7 +199,7 @@ impl Clock {
 
     /// Returns the state of each host's own time, and the session time at which all these states
     /// were taken.
-    pub fn host_times(&self) -> (Instant<Virtual>, Vec<HostTime>) {
+    pub fn host_times(&self) -> (Instant<Virtual>, Vec<HostTimeState>) {
         let state = self.lock();
         let now = self.now();
         let all = 0..state.hosts.len();
@@ -207,14 +208,14 @@ impl Clock {
 
     /// Returns true if the host with this number is held.
     pub(crate) fn is_held(&self, index: usize) -> bool {
-        self.lock().hosts[index].course.is_held()
+        self.lock().hosts[index].time_map.is_held()
     }
 
     /// Returns the wall seconds per second of the host with this number, while neither host nor
     /// session is held.
     pub(crate) fn dilation_on(&self, index: usize) -> f64 {
         let state = self.lock();
-        state.dilation * state.hosts[index].course.factor()
+        state.dilation * state.hosts[index].time_map.factor()
     }
 
     /// Registers `listener`, which is called after every change of the rate of a host's own time.
@@ -223,19 +224,19 @@ impl Clock {
         listeners.push(Box::new(listener));
     }
 
-    /// Applies `change` to the courses of these hosts, all at one instant, and publishes their
+    /// Applies `change` to the time maps of these hosts, all at one instant, and publishes their
     /// pages. Calls the listeners for those hosts for which `change` returns true: it has changed
-    /// the course.
-    fn change_courses(
+    /// the map.
+    fn change_time_maps(
         &self,
         kind: ChangeKind,
         which: &[usize],
-        change: impl Fn(&mut Course, Instant<Virtual>) -> bool,
+        change: impl Fn(&mut HostTimeMap, Instant<Virtual>) -> bool,
     ) {
         let mut state = self.lock();
         let mut changed = Vec::new();
         self.publish_hosts(&mut state, which, |host, now| {
-            if change(&mut host.course, now) {
+            if change(&mut host.time_map, now) {
                 changed.push((host.host.index(), now));
             }
         });
@@ -264,19 +265,19 @@ impl Clock {
 }
 
 impl State {
-    fn host_time(&self, index: usize, now: Instant<Virtual>) -> HostTime {
+    fn host_time(&self, index: usize, now: Instant<Virtual>) -> HostTimeState {
         let host = &self.hosts[index];
-        HostTime {
+        HostTimeState {
             host: Arc::clone(&host.host),
-            lived: host.course.at(now),
-            behind: host.course.behind(now),
-            held: host.course.is_held(),
-            dilation: host.course.factor(),
+            lived: host.time_map.at(now),
+            behind: host.time_map.behind(now),
+            held: host.time_map.is_held(),
+            dilation: host.time_map.factor(),
         }
     }
 }
 
-fn shown(at: Instant<Lived>) -> String {
+fn shown(at: Instant<HostTime>) -> String {
     (at - Instant::ZERO).to_string()
 }
 
@@ -285,30 +286,30 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use timeloom_clock::RateError;
-    use timeloom_clock::host::Crystal;
+    use timeloom_clock::host::HostOscillator;
 
     use super::*;
     use crate::clock::{ClockOptions, HostOptions};
     use crate::linux::memory::PageMapping;
     use timeloom_random::Random;
 
-    fn clock_with_hosts(crystals: &[Crystal]) -> (Clock, Vec<Arc<Host>>) {
+    fn clock_with_hosts(oscillators: &[HostOscillator]) -> (Clock, Vec<Arc<Host>>) {
         let name = c"test-of-courses";
         let page = Arc::new(PageMapping::new(name).expect("a page"));
         let clock = Clock::new(page, &ClockOptions::default()).expect("a clock");
-        let add = |crystal: &Crystal| {
+        let add = |oscillator: &HostOscillator| {
             let options = HostOptions {
-                crystal: *crystal,
+                oscillator: *oscillator,
                 ..HostOptions::default()
             };
             let page = PageMapping::new(name).expect("a page");
             clock.add_host("one", page, &options)
         };
-        let hosts = crystals.iter().map(add).collect();
+        let hosts = oscillators.iter().map(add).collect();
         (clock, hosts)
     }
 
-    fn lived(clock: &Clock, index: usize) -> Instant<Lived> {
+    fn lived(clock: &Clock, index: usize) -> Instant<HostTime> {
         clock.host_times().1[index].lived
     }
 
@@ -317,11 +318,15 @@ mod tests {
     #[test]
     fn no_reader_sees_a_host_go_back_or_another_one_change() {
         let seed = 20_260_807;
-        let wandering = Crystal {
+        let wandering = HostOscillator {
             frequency: RateError::from_ppb(-40_000_000),
-            ..Crystal::default()
+            ..HostOscillator::default()
         };
-        let (clock, hosts) = clock_with_hosts(&[Crystal::default(), wandering, Crystal::default()]);
+        let (clock, hosts) = clock_with_hosts(&[
+            HostOscillator::default(),
+            wandering,
+            HostOscillator::default(),
+        ]);
         let raw = |index: usize| {
             let page = hosts[index].page().page();
             page.read_raw(|| clock.counter.ticks())
@@ -393,7 +398,8 @@ mod tests {
     /// readers have seen that the host's clock stands.
     #[test]
     fn a_hosts_clock_ends_at_its_instant_before_the_stop() {
-        let (clock, hosts) = clock_with_hosts(&[Crystal::default(), Crystal::default()]);
+        let (clock, hosts) =
+            clock_with_hosts(&[HostOscillator::default(), HostOscillator::default()]);
         clock.hold_hosts(&[0]);
         let target = lived(&clock, 0) + Duration::from_ns(3_000_001);
         let ends = clock.end_hosts_at(&[(0, target)]).expect("it is ahead");

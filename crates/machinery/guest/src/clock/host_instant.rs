@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use timeloom_clock::host::HostLine;
-use timeloom_page::{MapCopy, Shown};
+use timeloom_page::{MapCopy, PageTime};
 use timeloom_time::{Duration, Instant, Scale, Utc};
 
 use super::host::Host;
@@ -27,7 +27,7 @@ pub(crate) trait Base: Scale + Copy {
     fn ahead(line: &HostLine, start: Duration) -> Duration;
 }
 
-impl Base for Shown {
+impl Base for PageTime {
     fn offset_ns(_: &MapCopy) -> i64 {
         0
     }
@@ -72,7 +72,7 @@ impl<B: Base> HostInstant<B> {
     }
 
     /// Returns the page's time at the instant, by the present offset between the two clocks.
-    fn shown(self, host: &Host) -> Instant<Shown> {
+    fn shown(self, host: &Host) -> Instant<PageTime> {
         Instant::from_ns(self.at.as_ns().saturating_sub(host.ahead_ns::<B>()))
     }
 
@@ -87,7 +87,7 @@ impl<B: Base> HostInstant<B> {
 /// Deadline on one of a host's clocks, as chosen by a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HostDeadline {
-    Shown(HostInstant<Shown>),
+    PageTime(HostInstant<PageTime>),
     Realtime(HostInstant<Utc>),
     Tai(HostInstant<Tai>),
 }
@@ -96,7 +96,7 @@ impl HostDeadline {
     /// Returns the number of the host.
     pub(super) fn host(self) -> usize {
         match self {
-            Self::Shown(at) => at.host,
+            Self::PageTime(at) => at.host,
             Self::Realtime(at) => at.host,
             Self::Tai(at) => at.host,
         }
@@ -105,16 +105,16 @@ impl HostDeadline {
     /// Returns the time until the deadline, on its own clock; negative if the deadline has passed.
     pub(crate) fn left(self, host: &Host) -> Duration {
         match self {
-            Self::Shown(at) => at.left(host),
+            Self::PageTime(at) => at.left(host),
             Self::Realtime(at) => at.left(host),
             Self::Tai(at) => at.left(host),
         }
     }
 
     /// Returns the page's time at the deadline, by the present offset between the two clocks.
-    pub(crate) fn shown(self, host: &Host) -> Instant<Shown> {
+    pub(crate) fn shown(self, host: &Host) -> Instant<PageTime> {
         match self {
-            Self::Shown(at) => at.shown(host),
+            Self::PageTime(at) => at.shown(host),
             Self::Realtime(at) => at.shown(host),
             Self::Tai(at) => at.shown(host),
         }
@@ -123,15 +123,15 @@ impl HostDeadline {
     /// Returns the deadline that is later by `by` on the same clock.
     pub(crate) fn later(self, by: Duration) -> Self {
         match self {
-            Self::Shown(at) => Self::Shown(at.later(by)),
+            Self::PageTime(at) => Self::PageTime(at.later(by)),
             Self::Realtime(at) => Self::Realtime(at.later(by)),
             Self::Tai(at) => Self::Tai(at.later(by)),
         }
     }
 }
 
-impl From<HostInstant<Shown>> for HostDeadline {
-    fn from(at: HostInstant<Shown>) -> Self {
-        Self::Shown(at)
+impl From<HostInstant<PageTime>> for HostDeadline {
+    fn from(at: HostInstant<PageTime>) -> Self {
+        Self::PageTime(at)
     }
 }

@@ -1,17 +1,17 @@
 //! Supervisor's state of a host, and the composition of its maps to one map on the host's page.
 //!
 //! Four maps are composed: counter → virtual (the session's), virtual → lived (the host's own time,
-//! [`Course`]), lived → the host's CLOCK_MONOTONIC (its oscillator and its kernel's clock), and
-//! CLOCK_MONOTONIC → page time.
+//! [`HostTimeMap`]), lived → the host's CLOCK_MONOTONIC (its oscillator and its kernel's clock),
+//! and CLOCK_MONOTONIC → page time.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use timeloom_clock::Monotonic;
-use timeloom_clock::course::Course;
 use timeloom_clock::host::{HostClock, HostClockOptions, HostLine};
+use timeloom_clock::host_time_map::HostTimeMap;
 use timeloom_clock::kernel::KernelClockOptions;
-use timeloom_page::{PageMap, Shown};
+use timeloom_page::{PageMap, PageTime};
 use timeloom_sys::clock::{ClockId, read_ns};
 use timeloom_time::{ClockMap, Core, Counter, Duration, Instant, Rate, Virtual, Wall};
 
@@ -26,15 +26,15 @@ use crate::linux::memory::PageMapping;
 pub(super) struct HostState {
     pub(super) host: Arc<Host>,
     /// Map from the session's virtual time to the host's own time.
-    pub(super) course: Course,
-    /// Number of the host's end, if `course` has an end.
+    pub(super) time_map: HostTimeMap,
+    /// Number of the host's end, if `time_map` has an end.
     pub(super) end: u64,
     pub(super) model: HostClock,
     line: HostLine,
     /// Latest session time at which the model of the host's clock was evaluated.
     asked: Instant<Virtual>,
     /// Maps counter → page time and counter → CLOCK_MONOTONIC_RAW, as published for readers.
-    published: Option<PageMap<Shown>>,
+    published: Option<PageMap<PageTime>>,
     offsets: Offsets,
     pub(super) raw_history: RawHistory,
     /// Number of steps and leap seconds that were already reported.
@@ -75,14 +75,14 @@ impl HostState {
                 tai_s: offsets.tai_s,
                 ticks_per_s: TICKS_PER_S,
             },
-            crystal: options.crystal,
+            oscillator: options.oscillator,
             cycles: options.cycles.clone(),
             seed: options.seed,
         });
         Self {
             line: model.line(Instant::ZERO),
             host,
-            course: Course::default(),
+            time_map: HostTimeMap::default(),
             end: 0,
             asked: Instant::ZERO,
             model,
@@ -96,7 +96,7 @@ impl HostState {
         }
     }
 
-    pub(super) fn page(&self) -> &PageMapping<Shown> {
+    pub(super) fn page(&self) -> &PageMapping<PageTime> {
         self.host.page()
     }
 
@@ -107,7 +107,7 @@ impl HostState {
     }
 
     /// Returns the map for the host's page from this moment on.
-    pub(super) fn compose(&mut self, moment: &Moment) -> PageMap<Shown> {
+    pub(super) fn compose(&mut self, moment: &Moment) -> PageMap<PageTime> {
         let Moment {
             virtual_map,
             ceiling,
@@ -116,7 +116,7 @@ impl HostState {
         } = moment;
         let ticks = virtual_map.in0;
         self.asked = virtual_map.out0;
-        let now = self.course.at(self.asked);
+        let now = self.time_map.at(self.asked);
         self.line = self.model.line(now);
         // A core may have changed its frequency while readers still used the old map.
         let raw_seen = self.published.map(|last| last.raw_at(ticks));
@@ -127,7 +127,7 @@ impl HostState {
             self.line = self.model.line(now);
         }
         let start = self.start();
-        let page = ClockMap::<Monotonic, Shown>::ahead_by(-start);
+        let page = ClockMap::<Monotonic, PageTime>::ahead_by(-start);
         let mut shown = page.at(self.line.monotonic.out0);
         // Readers used the old map until now: it rounds differently, and was perhaps in force for a
         // moment longer than intended. The new map must not be below it.
@@ -141,12 +141,12 @@ impl HostState {
         }
         let raw = self.line.core.out0;
         let raw0 = raw_seen.map_or(raw, |seen| seen.max(raw));
-        let lived_per_tick = virtual_map.rate.times(self.course.rate());
+        let lived_per_tick = virtual_map.rate.times(self.time_map.rate());
         // Values of the host's clocks when its own time stops, or the session's.
         let stop = if *ceiling == Instant::FAR_FUTURE {
-            self.course.end()
+            self.time_map.end()
         } else {
-            self.course.at(*ceiling)
+            self.time_map.at(*ceiling)
         };
         let (mut last, mut raw_last) = (Instant::FAR_FUTURE, Instant::FAR_FUTURE);
         if stop != Instant::FAR_FUTURE {
@@ -157,7 +157,7 @@ impl HostState {
             map: ClockMap::new(ticks, shown, lived_per_tick.times(self.line.monotonic.rate)),
             ceiling: last,
             wall_per_shown: running
-                .times(self.course.running())
+                .times(self.time_map.running())
                 .times(self.line.monotonic.rate)
                 .inverse()
                 .unwrap_or(Rate::ONE),
@@ -169,7 +169,7 @@ impl HostState {
             raw_rate: lived_per_tick.times(self.line.core.rate),
             raw_ceiling: raw_last,
         };
-        let raw_rate = self.course.rate().times(self.line.core.rate);
+        let raw_rate = self.time_map.rate().times(self.line.core.rate);
         self.raw_history
             .add(ClockMap::new(self.asked, map.raw0, raw_rate));
         self.published = Some(map);
@@ -182,7 +182,8 @@ impl HostState {
         self.compare_rate();
         let page = self.host.page().page();
         // Readers of the map that is published here see the disruption mark together with it.
-        let own_pace = self.course.rate() != Rate::ONE || self.course.end() != Instant::FAR_FUTURE;
+        let own_pace =
+            self.time_map.rate() != Rate::ONE || self.time_map.end() != Instant::FAR_FUTURE;
         let marked = page.disruptions().load(Ordering::Relaxed) & 1 == 1;
         if own_pace != marked {
             page.disruptions().fetch_add(1, Ordering::Relaxed);
@@ -202,7 +203,7 @@ impl HostState {
     }
 
     /// Records the map on the page, for queries about past wall instants.
-    pub(super) fn record(&mut self, moment: &Moment, map: &PageMap<Shown>) {
+    pub(super) fn record(&mut self, moment: &Moment, map: &PageMap<PageTime>) {
         let past = &self.host.page().page().past;
         past.record(moment.wall, map.map.out0, self.shown_per_wall(moment));
         self.note_dates(moment);
@@ -225,7 +226,7 @@ impl HostState {
     }
 
     fn shown_per_wall(&self, moment: &Moment) -> Rate {
-        let lived_per_wall = moment.virtual_per_wall.times(self.course.rate());
+        let lived_per_wall = moment.virtual_per_wall.times(self.time_map.rate());
         lived_per_wall.times(self.line.monotonic.rate)
     }
 
@@ -233,7 +234,7 @@ impl HostState {
     /// Returns `None` if the deadline does not come.
     pub(super) fn when(&self, deadline: HostDeadline) -> Option<Instant<Virtual>> {
         match deadline {
-            HostDeadline::Shown(deadline) => self.first_showing(deadline.at),
+            HostDeadline::PageTime(deadline) => self.first_showing(deadline.at),
             HostDeadline::Realtime(deadline) => self.first_showing(deadline.at),
             HostDeadline::Tai(deadline) => self.first_showing(deadline.at),
         }
@@ -243,7 +244,7 @@ impl HostState {
         let ahead = B::ahead(&self.line, self.start());
         let monotonic = ClockMap::ahead_by(-ahead).at(at);
         let lived = self.line.monotonic.first_reaching(monotonic)?;
-        self.course.first_reaching(lived)
+        self.time_map.first_reaching(lived)
     }
 
     /// Returns the host's CLOCK_MONOTONIC at the beginning of the session.
@@ -254,7 +255,7 @@ impl HostState {
     /// Returns the next session time at which the host's clocks change by themselves; `None` if
     /// they do not.
     pub(super) fn next_wake(&mut self) -> Option<Instant<Virtual>> {
-        self.course.first_reaching(self.model.next_wake()?)
+        self.time_map.first_reaching(self.model.next_wake()?)
     }
 
     /// Returns and resets the flag that the clock has sped up, upon which threads that wait by it

@@ -7,20 +7,20 @@
 //! own time: it may be held or dilated while the session continues ([`super::host_control`]).
 //!
 //! The page of a host shows CLOCK_MONOTONIC minus its value at the beginning of the session
-//! ([`Shown`]). Deadlines of its guests are on that scale.
+//! ([`PageTime`]). Deadlines of its guests are on that scale.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use timeloom_clock::Lived;
+use timeloom_clock::HostTime;
 use timeloom_clock::counter::Frequency;
 use timeloom_clock::host::HostClock;
-use timeloom_clock::kernel::{Adjusted, Errno, Timex, status};
-use timeloom_page::{PageMap, Shown};
+use timeloom_clock::kernel::{Adjustment, Errno, Timex, status};
+use timeloom_page::{PageMap, PageTime};
 use timeloom_sys::clock::{ClockId, read_ns};
 use timeloom_time::{ClockMap, Duration, Instant, Rate, Virtual};
 
-use super::host::{Belief, Host, HostOptions, HostReading};
+use super::host::{ErrorEstimate, Host, HostOptions, HostReading};
 use super::host_instant::HostDeadline;
 use super::host_state::HostState;
 use super::{Clock, Compute, State};
@@ -31,7 +31,7 @@ impl Clock {
     pub(crate) fn add_host(
         &self,
         name: &str,
-        page: PageMapping<Shown>,
+        page: PageMapping<PageTime>,
         options: &HostOptions,
     ) -> Arc<Host> {
         let mut state = self.lock();
@@ -72,7 +72,7 @@ impl Clock {
         host: &Host,
         timex: &mut Timex,
         privileged: bool,
-    ) -> Result<Adjusted, Errno> {
+    ) -> Result<Adjustment, Errno> {
         let changes = timex.modes != 0;
         let result = self.change_host(host, |model, now| model.adjust(now, timex, privileged));
         if changes && result.is_ok() {
@@ -105,14 +105,14 @@ impl Clock {
     fn change_host<T>(
         &self,
         host: &Host,
-        change: impl FnOnce(&mut HostClock, Instant<Lived>) -> T,
+        change: impl FnOnce(&mut HostClock, Instant<HostTime>) -> T,
     ) -> T {
         let mut state = self.lock();
         let mut result = None;
         let mut change = Some(change);
         self.publish_hosts(&mut state, &[host.index], |host, now| {
             if let Some(change) = change.take() {
-                result = Some(change(&mut host.model, host.course.at(now)));
+                result = Some(change(&mut host.model, host.time_map.at(now)));
             }
         });
         result.expect("publishing calls it")
@@ -191,19 +191,19 @@ impl Clock {
         let now = hosts.fold(self.now(), |now, host| host.not_before_asked(now));
         let truth = state.civil().at(now);
         let read = |host: &mut HostState| {
-            let own = host.course.at(now);
+            let own = host.time_map.at(now);
             let line = host.model.line(own);
-            let belief = host.model.state(own);
-            let rate = host.course.rate().times(line.monotonic.rate);
-            let synchronised = belief.status & status::UNSYNC == 0;
+            let kernel_state = host.model.state(own);
+            let rate = host.time_map.rate().times(line.monotonic.rate);
+            let synchronised = kernel_state.status & status::UNSYNC == 0;
             HostReading {
                 host: Arc::clone(&host.host),
                 error: line.realtime(own) - truth,
                 frequency_error: rate.as_f64() - 1.0,
                 missing: host.model.missing(),
-                believed: synchronised.then(|| Belief {
-                    estimated_error: Duration::from_us(belief.esterror),
-                    maximum_error: Duration::from_us(belief.maxerror),
+                stated_error: synchronised.then(|| ErrorEstimate {
+                    estimated_error: Duration::from_us(kernel_state.esterror),
+                    maximum_error: Duration::from_us(kernel_state.maxerror),
                 }),
             }
         };
@@ -212,7 +212,7 @@ impl Clock {
     }
 
     /// Initialises `page`, which is zeroed, for programs of `host` that are released now.
-    pub(crate) fn release(&self, host: &Host, page: &PageMapping<Shown>) {
+    pub(crate) fn release(&self, host: &Host, page: &PageMapping<PageTime>) {
         let state = self.lock();
         let calibration = state.calibration.map();
         let (ticks, now) = (self.counter.ticks(), host.now());

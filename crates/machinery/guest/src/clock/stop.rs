@@ -129,7 +129,7 @@ mod tests {
     use std::time::Duration as StdDuration;
 
     use timeloom_clock::RateError;
-    use timeloom_clock::host::Crystal;
+    use timeloom_clock::host::HostOscillator;
 
     use super::*;
     use crate::clock::{ClockOptions, HostOptions};
@@ -166,9 +166,9 @@ mod tests {
     fn fast_host(clock: &Clock) -> Arc<crate::clock::Host> {
         let page = PageMapping::new(c"test-of-stops").expect("a page");
         let options = HostOptions {
-            crystal: Crystal {
+            oscillator: HostOscillator {
                 frequency: RateError::from_ppb(10_000_000),
-                ..Crystal::default()
+                ..HostOscillator::default()
             },
             ..HostOptions::default()
         };

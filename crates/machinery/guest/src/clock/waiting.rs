@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use timeloom_clock::Lived;
+use timeloom_clock::HostTime;
 use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Instant, Virtual};
 
@@ -30,7 +30,7 @@ pub(super) enum Awaited {
     /// Virtual time of the session at which nothing happens to programs.
     Background(Instant<Virtual>),
     /// Instant of the own time of the host with this number.
-    Host(usize, Instant<Lived>),
+    Host(usize, Instant<HostTime>),
 }
 
 impl State {
@@ -39,7 +39,7 @@ impl State {
     fn when(&self, awaited: Awaited) -> Option<Instant<Virtual>> {
         match awaited {
             Awaited::Session(at) | Awaited::Background(at) => Some(at),
-            Awaited::Host(host, at) => self.hosts.get(host)?.course.first_reaching(at),
+            Awaited::Host(host, at) => self.hosts.get(host)?.time_map.first_reaching(at),
         }
     }
 

@@ -28,18 +28,18 @@ pub fn connect(name: Option<&str>, request: &Request) -> Result<StatusText, Cont
 /// Hold on a session. It lasts until this value is dropped or the process ends.
 #[must_use = "dropping it lets the session go on"]
 #[derive(Debug)]
-pub struct Held(#[expect(dead_code, reason = "it is the hold")] UnixStream);
+pub struct SessionHold(#[expect(dead_code, reason = "it is the hold")] UnixStream);
 
 /// Holds a session, independently of other holders. The session is chosen as by [`connect`].
 /// Returns the status of the session, and the hold.
 ///
 /// # Errors
 /// Fails like [`connect`], and if the session has no pause bus.
-pub fn hold(name: Option<&str>, reason: &str) -> Result<(StatusText, Held), ControlError> {
+pub fn hold(name: Option<&str>, reason: &str) -> Result<(StatusText, SessionHold), ControlError> {
     let reason = reason.to_owned();
     let chosen = choose(name)?;
     let held = ask(&chosen, &Request::Hold { reason });
-    held.map(|(status, stream)| (status, Held(stream)))
+    held.map(|(status, stream)| (status, SessionHold(stream)))
         .map_err(|error| error.of(&chosen))
 }
 
@@ -73,12 +73,12 @@ pub fn enter(
     name: Option<&str>,
     entry: Entry,
     streams: [BorrowedFd<'_>; 3],
-) -> Result<Inside, ControlError> {
+) -> Result<EnteredCommand, ControlError> {
     let chosen = choose(name)?;
     let inside = || {
         let stream = begin(&chosen, &Request::Enter(entry))?;
         let answers = BufReader::new(stream.try_clone()?.take(MOST_BYTES));
-        let mut inside = Inside { answers };
+        let mut inside = EnteredCommand { answers };
         inside.answer()?;
         for descriptor in streams {
             send_descriptor(stream.as_fd(), descriptor);
@@ -94,11 +94,11 @@ pub fn enter(
 /// Command that this client has started in a session. Dropping this value sends the command a
 /// SIGHUP.
 #[derive(Debug)]
-pub struct Inside {
+pub struct EnteredCommand {
     answers: BufReader<io::Take<UnixStream>>,
 }
 
-impl Inside {
+impl EnteredCommand {
     /// Waits for the end of the command. Returns its exit status in the form that a shell reports;
     /// `None` if the session, and the command with it, has ended.
     pub fn wait(mut self) -> Option<i32> {
@@ -114,7 +114,9 @@ impl Inside {
             Ok(Response::Ok(_)) => Ok(None),
             Ok(Response::Exited(status)) => Ok(Some(status)),
             Ok(Response::Error(text)) => Err(Broken::Refused(text)),
-            Err(_) => Err(io::Error::other("it ended before it answered").into()),
+            Err(_) => {
+                Err(io::Error::other("the connection closed before an answer arrived").into())
+            }
         }
     }
 }
@@ -153,7 +155,7 @@ pub(super) fn status_of(answer: &str) -> Result<StatusText, Broken> {
         Ok(Response::Ok(status)) => Ok(status),
         Ok(Response::Error(text)) => Err(Broken::Refused(text)),
         Ok(Response::Exited(_)) | Err(_) => {
-            Err(io::Error::other("it ended before it answered").into())
+            Err(io::Error::other("the connection closed before an answer arrived").into())
         }
     }
 }
@@ -208,8 +210,8 @@ impl From<io::Error> for Broken {
     }
 }
 
-impl From<own::NotOwn> for ControlError {
-    fn from(error: own::NotOwn) -> Self {
+impl From<own::UnsafeDirectory> for ControlError {
+    fn from(error: own::UnsafeDirectory) -> Self {
         Self::Directory(error)
     }
 }
@@ -230,7 +232,7 @@ pub enum ControlError {
         session: String,
     },
     /// Other users can write to the directory of sessions.
-    Directory(own::NotOwn),
+    Directory(own::UnsafeDirectory),
     /// The session refused the request, or closed the connection.
     Refused(String),
 }

@@ -197,5 +197,5 @@ fn see_through(guest: &Guest, stream: &UnixStream) -> i32 {
     }
 }
 
-/// Interval at which the session checks if the client is still connected.
+/// Interval at which the session checks whether the client is still connected.
 const LOOK_EVERY: Duration = Duration::from_millis(100);

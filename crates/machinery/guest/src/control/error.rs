@@ -22,12 +22,12 @@ pub enum HoldError {
 
 /// Reason why a session, or some of its hosts, did not run until a given instant.
 #[derive(Debug, thiserror::Error)]
-pub enum RunError {
+pub enum RunUntilError {
     /// The span is zero or negative.
-    #[error("a span to run must be more than zero")]
+    #[error("a span to run must be positive")]
     NoSpan,
     /// The span ends beyond the range of a clock.
-    #[error("the span is too long")]
+    #[error("the span ends beyond the range of a clock; give a shorter one")]
     SpanTooLong,
     /// The session is stopped, so no time passes for its hosts.
     #[error("the session is paused, and so are its hosts; `timeloom resume` it first, or step it")]
@@ -60,7 +60,7 @@ pub enum RunError {
 pub(crate) enum SeatError {
     #[error("the session has ended")]
     Ended,
-    #[error("{by} grants this session its time; there can be one granter only")]
+    #[error("{by} grants this session its time already; a session has one granter only")]
     Taken { by: String },
     /// The connection of the client could not be kept.
     #[error(transparent)]
@@ -90,11 +90,12 @@ pub(crate) enum Refusal {
     NotStepped,
     /// The request of a named requester has no effect that could be recorded.
     #[error(
-        "`by` names the requester of a change of the session, such as `pause`; this request is \
-         none, or lasts as long as its connection, or names its requester already"
+        "`by` names the requester of a change of the session, such as `pause`; leave it out of a \
+         request that changes nothing, lasts as long as its connection, or names its requester \
+         itself"
     )]
     NoEffect,
-    #[error("`enter` is the first request of a connection, and its last")]
+    #[error("`enter` must be the first request of a connection, and its last")]
     EnterAlone,
     #[error(
         "the pauses of this session are agreed on with other machines, \
@@ -107,7 +108,7 @@ pub(crate) enum Refusal {
     #[error(transparent)]
     Hold(#[from] HoldError),
     #[error(transparent)]
-    Run(#[from] RunError),
+    Run(#[from] RunUntilError),
     #[error(transparent)]
     Seat(SeatError),
     #[error(transparent)]

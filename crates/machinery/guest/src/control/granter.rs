@@ -10,10 +10,10 @@ use timeloom_sys::local;
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::control::controlled::{Controlled, Stepped};
-use crate::control::error::{Refusal, RunError, SeatError};
+use crate::control::error::{Refusal, RunUntilError, SeatError};
 use crate::control::grants::Grants;
 use crate::control::obey::{obey, obey_as};
-use crate::control::protocol::{Lines, Request, Response, Standing, StatusText, send};
+use crate::control::protocol::{GrantedState, Lines, Request, Response, StatusText, send};
 use crate::control::until::{ahead, travel};
 use crate::linux::processes;
 use crate::session::Session;
@@ -109,7 +109,7 @@ fn stands(
 ) -> StatusText {
     StatusText {
         stopped_after_ns: stood_for.map(Duration::as_ns),
-        standing: Some(Standing {
+        standing: Some(GrantedState {
             next_deadline_ns: session.next_deadline().map(Instant::as_ns),
             ended,
             grants: grants.tally().grants,
@@ -163,7 +163,7 @@ fn grant<C: Controlled>(
     match went? {
         Some(stood_for) => Ok(Some(stood_for)),
         None if grants.is_over_as_planned() => Ok(None),
-        None => Err(RunError::Ended.into()),
+        None => Err(RunUntilError::Ended.into()),
     }
 }
 

@@ -74,7 +74,7 @@ pub struct Tally {
 
 /// Result of [`Grants::look`]: action for the session's owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Lookout {
+pub enum GranterCheck {
     /// There is a granter, or there is still time for one to connect.
     Fine,
     /// There is no granter; contains a warning for the user.
@@ -151,11 +151,11 @@ impl Grants {
         }
     }
 
-    /// Checks if there is a granter. To be called from time to time.
-    pub fn look(&self) -> Lookout {
+    /// Checks whether there is a granter. To be called from time to time.
+    pub fn look(&self) -> GranterCheck {
         let mut state = self.lock();
         if state.phase != Phase::Open || state.seated.is_some() {
-            return Lookout::Fine;
+            return GranterCheck::Fine;
         }
         let alone = state.alone_since.elapsed();
         let stands = self.clock.now() - Instant::ZERO;
@@ -164,16 +164,16 @@ impl Grants {
             None => "no granter has connected".to_owned(),
         };
         if alone >= self.patience {
-            return Lookout::GaveUp(format!(
+            return GranterCheck::GaveUp(format!(
                 "{granter}; time stood at {stands}, and no granter connected for {}",
                 Duration::from(self.patience)
             ));
         }
         if state.warned || alone < (self.patience / 2).min(WARN_AFTER) {
-            return Lookout::Fine;
+            return GranterCheck::Fine;
         }
         state.warned = true;
-        Lookout::Alone(format!(
+        GranterCheck::Alone(format!(
             "{granter}; time stands at {stands}, and the session ends unless a granter connects within {}",
             Duration::from(self.patience)
         ))

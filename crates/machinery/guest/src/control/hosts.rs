@@ -6,7 +6,7 @@ use timeloom_time::{Duration, Instant};
 
 use crate::clock::Host;
 use crate::control::controlled::Controlled;
-use crate::control::error::{Refusal, RunError};
+use crate::control::error::{Refusal, RunUntilError};
 use crate::control::protocol::HostRequest;
 use crate::control::until_hosts::{HostTarget, run_hosts_until};
 
@@ -52,9 +52,9 @@ pub(super) fn obey<C: Controlled>(
     Ok(Some(run_hosts_until(controlled, hosts, target)?))
 }
 
-fn after(span_ns: i64) -> Result<HostTarget, RunError> {
+fn after(span_ns: i64) -> Result<HostTarget, RunUntilError> {
     if span_ns <= 0 {
-        return Err(RunError::NoSpan);
+        return Err(RunUntilError::NoSpan);
     }
     Ok(HostTarget::After(Duration::from_ns(span_ns)))
 }

@@ -74,7 +74,7 @@ fn target(session: &Session, request: &Request) -> Option<Instant<Virtual>> {
     }
 }
 
-/// Returns words about the end of the session, if it came before `target`.
+/// Returns a clause for the message if the session ended before `target`.
 fn cut_short(response: &Response, target: Instant<Virtual>) -> Option<String> {
     let Response::Ok(status) = response else {
         return None;
@@ -87,7 +87,8 @@ fn cut_short(response: &Response, target: Instant<Virtual>) -> Option<String> {
 
 /// Maximum length of a requester's name in an event, in characters.
 const LONGEST_NAME: usize = 80;
-/// Maximum length of an effect in an event, in characters: that of a request for many hosts.
+/// Maximum length of the description of an effect in an event, in characters. A request for many
+/// hosts can exceed it.
 const LONGEST_EFFECT: usize = 300;
 
 /// Executes a request. If the session was to stop at an instant, returns the time from the stop of

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use timeloom_time::Duration;
 
-use crate::clock::HostTime;
+use crate::clock::HostTimeState;
 use crate::control::error::Refusal;
 use crate::session::{Process, Status};
 
@@ -162,7 +162,7 @@ pub struct StatusText {
     pub stopped_after_ns: Option<i64>,
     /// Present after a grant: information for the granter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub standing: Option<Standing>,
+    pub standing: Option<GrantedState>,
     /// Present holds on the pause, the longest first, if the session has a pause bus.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub holds: Vec<HoldText>,
@@ -178,7 +178,7 @@ pub struct StatusText {
 
 /// State of a session that has reached a granted instant.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
-pub struct Standing {
+pub struct GrantedState {
     /// First instant at which an event may happen without input from outside, in virtual
     /// nanoseconds since the session began. It is the present instant if a program was stopped
     /// while it computed, and `None` if all programs wait for data from others.
@@ -317,7 +317,7 @@ impl From<Status> for StatusText {
 impl StatusText {
     /// Converts a status, leaving out the hosts whose own time equals the session's.
     pub(crate) fn brief(mut status: Status) -> Self {
-        status.hosts.retain(HostTime::is_off);
+        status.hosts.retain(HostTimeState::is_off);
         status.into()
     }
 }
@@ -367,8 +367,8 @@ pub struct HostText {
     pub dilation: f64,
 }
 
-impl From<HostTime> for HostText {
-    fn from(time: HostTime) -> Self {
+impl From<HostTimeState> for HostText {
+    fn from(time: HostTimeState) -> Self {
         Self {
             name: time.host.name().to_owned(),
             virtual_ns: time.lived.as_ns(),

@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::control::controlled::Controlled;
-use crate::control::error::{HoldError, RunError};
+use crate::control::error::{HoldError, RunUntilError};
 use crate::session::Session;
 
 /// Lets `controlled` run until its clock shows `target`, then pauses it. Returns the time from the
@@ -21,14 +21,14 @@ use crate::session::Session;
 pub fn run_until<C: Controlled>(
     controlled: &Weak<C>,
     target: Instant<Virtual>,
-) -> Result<Duration, RunError> {
+) -> Result<Duration, RunUntilError> {
     let go = |session: &C| match session.is_held() {
         true => session.resume(),
         false => Ok(()),
     };
     match travel(controlled, target, go, C::pause, || false)? {
         Some(stood_for) => Ok(stood_for),
-        None => Err(RunError::Ended),
+        None => Err(RunUntilError::Ended),
     }
 }
 
@@ -41,9 +41,9 @@ pub(crate) fn travel<C: Controlled>(
     go: impl FnOnce(&C) -> Result<(), HoldError>,
     stand: impl FnOnce(&C) -> Result<(), HoldError>,
     over: impl Fn() -> bool,
-) -> Result<Option<Duration>, RunError> {
+) -> Result<Option<Duration>, RunUntilError> {
     // No reference is kept during the wait: the session ends when its owner drops it.
-    let session = controlled.upgrade().ok_or(RunError::Ended)?;
+    let session = controlled.upgrade().ok_or(RunUntilError::Ended)?;
     let clock = Arc::clone(session.session().clock());
     let stop = clock.stop_at(target)?;
     if let Err(error) = go(&session) {
@@ -57,11 +57,11 @@ pub(crate) fn travel<C: Controlled>(
         return Ok(None);
     }
     if !reached || clock.is_forgotten(stop) {
-        return Err(RunError::Paused {
+        return Err(RunUntilError::Paused {
             at: clock.now() - Instant::ZERO,
         });
     }
-    let stood = stand(&*controlled.upgrade().ok_or(RunError::Ended)?);
+    let stood = stand(&*controlled.upgrade().ok_or(RunUntilError::Ended)?);
     let stood_for = clock.standing_for();
     clock.forget_stop();
     stood?;
@@ -69,11 +69,13 @@ pub(crate) fn travel<C: Controlled>(
 }
 
 /// Returns the virtual time `span_ns` nanoseconds after the session's present time.
-pub(crate) fn ahead(session: &Session, span_ns: i64) -> Result<Instant<Virtual>, RunError> {
+pub(crate) fn ahead(session: &Session, span_ns: i64) -> Result<Instant<Virtual>, RunUntilError> {
     if span_ns <= 0 {
-        return Err(RunError::NoSpan);
+        return Err(RunUntilError::NoSpan);
     }
     let now_ns = session.clock().now().as_ns();
-    let at_ns = now_ns.checked_add(span_ns).ok_or(RunError::SpanTooLong)?;
+    let at_ns = now_ns
+        .checked_add(span_ns)
+        .ok_or(RunUntilError::SpanTooLong)?;
     Ok(Instant::from_ns(at_ns))
 }

@@ -6,20 +6,20 @@
 
 use std::sync::{Arc, Weak};
 
-use timeloom_clock::Lived;
+use timeloom_clock::HostTime;
 use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Instant};
 
 use crate::clock::Host;
 use crate::control::controlled::Controlled;
-use crate::control::error::RunError;
+use crate::control::error::RunUntilError;
 use crate::session::Session;
 
 /// Instant at which hosts are to stop.
 #[derive(Clone, Copy, Debug)]
 pub enum HostTarget {
     /// Instant of each host's own time.
-    At(Instant<Lived>),
+    At(Instant<HostTime>),
     /// Span of each host's own time, from its present time.
     After(Duration),
 }
@@ -36,11 +36,11 @@ pub fn run_hosts_until<C: Controlled>(
     controlled: &Weak<C>,
     hosts: &[Arc<Host>],
     target: HostTarget,
-) -> Result<Duration, RunError> {
+) -> Result<Duration, RunUntilError> {
     // No reference is kept during the wait: the session ends when its owner drops it.
-    let held = controlled.upgrade().ok_or(RunError::Ended)?;
+    let held = controlled.upgrade().ok_or(RunUntilError::Ended)?;
     if held.is_held() {
-        return Err(RunError::SessionStands);
+        return Err(RunUntilError::SessionStands);
     }
     let session = held.session();
     let clock = Arc::clone(session.clock());
@@ -58,12 +58,12 @@ pub fn run_hosts_until<C: Controlled>(
         let gone = || controlled.strong_count() == 0;
         let over = clock.wait_for_host_ends(&pending, gone);
         pending.retain(|end| over.iter().all(|(other, _)| other.host != end.host));
-        let held = controlled.upgrade().ok_or(RunError::Ended)?;
+        let held = controlled.upgrade().ok_or(RunUntilError::Ended)?;
         for (end, reached) in over {
             let host = hosts.iter().find(|host| host.index() == end.host);
             let Some(host) = host else { continue };
             let Some(reached) = reached else {
-                trouble.get_or_insert_with(|| RunError::HostPaused {
+                trouble.get_or_insert_with(|| RunUntilError::HostPaused {
                     host: host.name().to_owned(),
                 });
                 continue;
@@ -82,7 +82,7 @@ fn targets(
     session: &Session,
     hosts: &[Arc<Host>],
     target: HostTarget,
-) -> Result<Vec<(usize, Instant<Lived>)>, RunError> {
+) -> Result<Vec<(usize, Instant<HostTime>)>, RunUntilError> {
     let (_, times) = session.clock().host_times();
     let mut targets = Vec::new();
     for host in hosts {
@@ -92,7 +92,7 @@ fn targets(
                 let lived = times.iter().find(|time| time.host.index() == host.index());
                 let lived_ns = lived.map_or(0, |time| time.lived.as_ns());
                 let at_ns = lived_ns.checked_add(span.as_ns());
-                Instant::from_ns(at_ns.ok_or(RunError::SpanTooLong)?)
+                Instant::from_ns(at_ns.ok_or(RunUntilError::SpanTooLong)?)
             }
         };
         targets.push((host.index(), at));

@@ -13,12 +13,12 @@ use crate::names::{runtime_directory, socket_path};
 /// Connection to a session whose status is asked for repeatedly. It starts no thread and looks up
 /// no name for each question.
 #[derive(Debug)]
-pub struct Watching {
+pub struct StatusConnection {
     session: String,
     answers: BufReader<io::Take<UnixStream>>,
 }
 
-impl Watching {
+impl StatusConnection {
     /// Connects to the session of this name, and to no other. Each answer must come within
     /// `patience`.
     ///

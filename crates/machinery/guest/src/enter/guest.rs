@@ -24,14 +24,14 @@ struct Child {
 /// End of a program, as its parent sees it. While this value exists, the parent is still handling
 /// the end, and time does not skip.
 #[derive(Debug)]
-pub struct Ended {
+pub struct ProgramEnd {
     /// Status in the form that a shell reports: the exit code, or 128 plus the number of the
     /// signal.
     pub status: i32,
     child: Arc<Child>,
 }
 
-impl Drop for Ended {
+impl Drop for ProgramEnd {
     fn drop(&mut self) {
         self.child.is_settled.store(true, Ordering::SeqCst);
     }
@@ -120,13 +120,13 @@ impl Guest {
 
     /// Waits like [`Self::ended_within`], without a limit. The thread sleeps until the end: with a
     /// thousand programs, polling would cost more than the programs do.
-    pub fn ended(&self) -> Ended {
+    pub fn ended(&self) -> ProgramEnd {
         self.ended_within(None).expect("waited without limit")
     }
 
     /// Waits like [`Self::wait_for`]. Time does not skip between the program's end and the drop of
     /// the returned value.
-    pub fn ended_within(&self, limit: Option<std::time::Duration>) -> Option<Ended> {
+    pub fn ended_within(&self, limit: Option<std::time::Duration>) -> Option<ProgramEnd> {
         // The pidfd is polled first: a plain `waitpid` would also consume the ptrace stops, which
         // belong to the thread that follows an exec.
         let mut ended = self.child.pollfd();
@@ -146,7 +146,7 @@ impl Guest {
                 _ => {} // interrupted by a signal of ours
             }
         }
-        Some(Ended {
+        Some(ProgramEnd {
             status: self.child.reap(),
             child: Arc::clone(&self.child),
         })

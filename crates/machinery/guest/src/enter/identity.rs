@@ -96,7 +96,7 @@ fn build(names: &HostNames) -> Result<Identity, GuestError> {
     unsafe { unshare_unsafe(apart) }.map_err(during("making mount and UTS namespaces"))?;
     let all = MountPropagationFlags::REC;
     mount_change(c"/", MountPropagationFlags::DOWNSTREAM | all)
-        .map_err(during("keeping mounts out of the machine's namespace"))?;
+        .map_err(during("making mounts private"))?;
     names.apply().map_err(during("setting the host name"))?;
 
     mount(c"names", PLACE, c"tmpfs", HARMLESS, c"mode=755,size=64m")

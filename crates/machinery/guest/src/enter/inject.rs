@@ -265,7 +265,7 @@ impl Injector {
         base: &Registers,
         scratch: u64,
     ) -> Result<(), GuestError> {
-        // SA_RESTART is set because a kick that arrives late must not interrupt another call.
+        // SA_RESTART is set because an interrupt that arrives late must not interrupt another call.
         let flags = (libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER) as u64
             | (libc::SA_RESTART | SA_RESTORER) as u64;
         let Image {
@@ -413,7 +413,7 @@ const SA_RESTORER: i32 = 0x0400_0000;
 /// image).
 pub(crate) const SIGSYS_STAND_IN: i32 = libc::SIGSTKFLT;
 /// Signals blocked while the image's handler runs: all except SIGSYS and those by which the
-/// processor reports faults. See `handle_kick` in the image.
+/// processor reports faults. See `handle_interrupt` in the image.
 const HANDLER_MASK: u64 = {
     let stay = [
         libc::SIGSYS,

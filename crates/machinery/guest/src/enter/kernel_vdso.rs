@@ -33,7 +33,7 @@ impl KernelVdso {
     pub(crate) fn of(pid: i32) -> Result<Self, GuestError> {
         let missing = || {
             GuestError::Unsupported(format!(
-                "process {pid} has no vDSO, so it cannot be brought in"
+                "process {pid} has no vDSO, so it cannot be registered"
             ))
         };
         let maps = fs::read_to_string(format!("/proc/{pid}/maps"))

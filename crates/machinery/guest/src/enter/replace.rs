@@ -93,7 +93,8 @@ impl Injector {
 
 fn stays(why: &str) -> String {
     format!(
-        "programs that read the kernel's vDSO by ways of their own may see the machine's time: {why}"
+        "programs that find the kernel's vDSO by methods of their own may see the machine's time: \
+         {why}"
     )
 }
 

@@ -40,7 +40,7 @@ impl fmt::Display for JumpError {
             Self::TooShort(name) => {
                 write!(f, "the kernel's {name} is too short to be redirected")
             }
-            Self::NotCode(name) => write!(f, "the kernel's {name} is no code"),
+            Self::NotCode(name) => write!(f, "the kernel's {name} is not code"),
             Self::Overlaps(name) => write!(f, "the kernel's {name} lies in another function"),
         }
     }

@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicI32;
 
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, waitpid};
-use timeloom_sys::signals::Blocked;
+use timeloom_sys::signals::SignalBlock;
 
 /// Calls `work` in a new process. Stores the process identifier in `pid` before that. Returns a
 /// pidfd when the process has executed a program, or ended. If `is_first` is true, the process is
@@ -33,7 +33,7 @@ pub(super) unsafe fn vfork<F: FnOnce() -> libc::c_int>(
 ) -> io::Result<OwnedFd> {
     let stack = Stack::new()?;
     let mut beginning = Beginning { work: Some(work) };
-    let _blocked = Blocked::all()?;
+    let _blocked = SignalBlock::all()?;
     let own_numbers = if is_first { libc::CLONE_NEWPID } else { 0 };
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PARENT_SETTID | libc::SIGCHLD;
     // SAFETY: only this child uses the stack, which is freed after the child has left it; `begin`

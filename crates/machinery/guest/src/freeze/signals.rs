@@ -21,12 +21,12 @@ use crate::names::PageName;
 pub(crate) struct SignalFreezer {
     /// Name of the session's clock page, which identifies its processes.
     page: PageName,
-    standing: Mutex<Standing>,
+    standing: Mutex<StoppedState>,
 }
 
 /// Record of the session, hosts and processes that are stopped.
 #[derive(Default)]
-struct Standing {
+struct StoppedState {
     /// True if the whole session is stopped.
     session: bool,
     /// Numbers of the hosts that are held.
@@ -36,7 +36,7 @@ struct Standing {
     stopped: Vec<(i32, Pidfd)>,
 }
 
-impl Standing {
+impl StoppedState {
     fn concerns(&self, pid: i32) -> bool {
         self.session || (!self.hosts.is_empty() && self.is_on_held(pid))
     }
@@ -50,7 +50,9 @@ impl Standing {
         let held = with_spare(|| Pidfd::of_process(pid));
         let held = match held {
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(()),
-            other => other.map_err(GuestError::system(format!("holding process {pid}")))?,
+            other => other.map_err(GuestError::system(format!(
+                "opening a pidfd of process {pid}"
+            )))?,
         };
         if !page.is_page_of(pid) {
             return Ok(());
@@ -180,12 +182,12 @@ impl SignalFreezer {
         for pid in self.processes() {
             processes::kill_if(pid, |pid| self.page.is_page_of(pid));
         }
-        *standing = Standing::default();
+        *standing = StoppedState::default();
     }
 
     /// Stops all processes of the session, or of held hosts, and waits for at most `patience` until
     /// they are stopped.
-    fn stop_all(&self, standing: &mut Standing, patience: Duration) -> Result<(), GuestError> {
+    fn stop_all(&self, standing: &mut StoppedState, patience: Duration) -> Result<(), GuestError> {
         let begun = Instant::now();
         // The kernel may reuse the identifiers of ended processes.
         standing.stopped.retain(|(_, held)| !held.has_ended());
@@ -221,7 +223,7 @@ impl SignalFreezer {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Standing> {
+    fn lock(&self) -> MutexGuard<'_, StoppedState> {
         self.standing.lock().unwrap_or_else(|e| e.into_inner())
     }
 }

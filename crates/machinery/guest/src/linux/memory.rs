@@ -49,7 +49,7 @@ impl<S: Scale> PageMapping<S> {
         // Children of this process that are not guests must not be taken for supervisors. SAFETY:
         // the mapping is our own.
         unsafe { madvise(address, PAGE_SIZE, Advice::LinuxDontFork) }
-            .map_err(GuestError::system("keeping the clock page from children"))?;
+            .map_err(GuestError::system("excluding the clock page from children"))?;
         // Our own mapping exists now. From here on no other writable one can be made.
         fcntl_add_seals(&file, SealFlags::FUTURE_WRITE | FIXED)
             .map_err(GuestError::system("sealing the clock page"))?;

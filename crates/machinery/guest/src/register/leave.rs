@@ -25,7 +25,7 @@ pub(super) fn exchange_page(
         page as u64,
         0,
     ];
-    worker.call("exchanging its clock page", libc::SYS_mmap, args)?;
+    worker.call("replacing its clock page", libc::SYS_mmap, args)?;
     close(worker, page as u64)
 }
 
@@ -37,7 +37,7 @@ pub(super) fn hand_back_timers(
 ) -> Result<(), GuestError> {
     let restore = |worker: &mut Worker<'_>, on: u64| {
         let args = [PR_TIMER_CREATE_RESTORE_IDS, on, 0, 0, 0, 0];
-        worker.call("keeping a timer's number", libc::SYS_prctl, args)
+        worker.call("keeping the number of a timer", libc::SYS_prctl, args)
     };
     let some_posix = timers.iter().any(|it| matches!(it, Leaving::Posix { .. }));
     if some_posix {
@@ -124,7 +124,7 @@ pub(super) fn exchange_descriptors(
             0
         };
         let args = [given, number, flags, 0, 0, 0];
-        worker.call("exchanging a timer", libc::SYS_dup3, args)?;
+        worker.call("replacing a timer", libc::SYS_dup3, args)?;
         close(worker, given)?;
         for entry in &watching {
             worker.write(scratch, &entry.as_kernel())?;
@@ -241,8 +241,9 @@ fn words(setting: libc::itimerspec, unit_ns: i64) -> [u8; 32] {
 
 /// PR_TIMER_CREATE_RESTORE_IDS of Linux 6.15: lets a process create timers with chosen identifiers.
 const PR_TIMER_CREATE_RESTORE_IDS: u64 = 77;
-/// SECCOMP_FILTER_FLAG_TSYNC and the flag by which other calls are not slowed.
+/// SECCOMP_FILTER_FLAG_TSYNC: applies the filter to all threads of the process.
 const TSYNC: u64 = 1;
+/// SECCOMP_FILTER_FLAG_SPEC_ALLOW: without this flag every call would be slower.
 const SPEC_ALLOW: u64 = 1 << 2;
 
 #[cfg(test)]

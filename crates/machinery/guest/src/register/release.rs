@@ -25,7 +25,7 @@ use crate::linux::memory::PageMapping;
 use crate::linux::processes;
 use crate::linux::ptrace::Tracee;
 use crate::names::RELEASED_PAGE;
-use crate::supervise::kick;
+use crate::supervise::interrupt;
 use crate::supervise::notify::Listener;
 use crate::supervise::supervisor::Supervisor;
 use crate::timers::HeldDescriptor;
@@ -95,7 +95,7 @@ pub(crate) fn release(
     supervisor.clock.release(host, &page);
     let escorted = Arc::new(registration.listener.for_another()?);
     let image = registration.listener.image().ok_or_else(|| {
-        GuestError::Usage(format!("process {} was not brought in", registration.pid))
+        GuestError::Usage(format!("process {} was not registered", registration.pid))
     })?;
 
     // The processes must leave the cgroup first: while it is frozen, they could make no calls.
@@ -122,7 +122,7 @@ pub(crate) fn release(
     ));
     // This follows the exchange of the page: threads in waits that began in the session recompute
     // their timeouts.
-    kick::kick_waiting(&pids, &supervisor.injector.image.wait);
+    interrupt::interrupt_waiting(&pids, &supervisor.injector.image.wait);
     drop(stopped);
     supervisor.timers.forget_unheld();
     trouble.map_or(Ok(()), Err)
@@ -176,7 +176,7 @@ fn stop_each(pids: &[i32], stopped: &mut Vec<StoppedProcess>) -> Result<(), Gues
         };
         if processes::threads(pid).iter().any(starting) {
             return Err(GuestError::Unsupported(format!(
-                "process {pid} is about to start a program, for too long"
+                "process {pid} did not complete the start of a program in time"
             )));
         }
         match stop_all(pid) {
@@ -244,7 +244,7 @@ impl StoppedProcess {
         let timers = supervisor.timers.take_of_process(pid);
         let (scratch, results, at_once) = self.with_worker(first, syscall, |worker| {
             let args = [0, SCRATCH_BYTES, 3, 0x22, u64::MAX, 0];
-            let scratch = worker.call("making room", libc::SYS_mmap, args)?;
+            let scratch = worker.call("mapping scratch memory", libc::SYS_mmap, args)?;
             // Each step is made independently: the failure of one is no reason to omit the others.
             let results = [
                 leave::exchange_page(worker, scratch, page.as_raw_fd()),
@@ -264,7 +264,7 @@ impl StoppedProcess {
         self.restore_vdso(&supervisor.injector, first)?;
         self.with_worker(first, syscall, |worker| {
             let args = [scratch, SCRATCH_BYTES, 0, 0, 0, 0];
-            worker.call("giving room back", libc::SYS_munmap, args)
+            worker.call("unmapping the scratch memory", libc::SYS_munmap, args)
         })?;
         results.into_iter().collect()
     }

@@ -27,7 +27,8 @@ pub(super) fn stop_all(pid: i32) -> Result<Vec<Tracee>, GuestError> {
                 Err(source) => {
                     return Err(GuestError::System {
                         doing: format!(
-                            "attaching to process {pid} (is it yours, and is no debugger attached to it?)"
+                            "attaching to process {pid} (does it belong to another user, or is a \
+                             debugger attached to it?)"
                         ),
                         source,
                     });

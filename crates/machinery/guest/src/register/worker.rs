@@ -30,7 +30,7 @@ impl Worker<'_> {
             word[..chunk.len()].copy_from_slice(chunk);
             self.tracee
                 .poke(address + 8 * index as u64, u64::from_ne_bytes(word))
-                .map_err(failed(self.pid, "writing to it"))?;
+                .map_err(failed(self.pid, "writing its memory"))?;
         }
         Ok(())
     }
@@ -69,13 +69,13 @@ pub(super) fn write_filter(
     }
     assert!(
         bytes.len() as u64 <= SCRATCH_BYTES,
-        "the filter has outgrown the room for it"
+        "the filter is larger than the memory mapped for it"
     );
     worker.write(scratch, &bytes)
 }
 
 pub(super) fn failed(pid: i32, what: &str) -> impl FnOnce(std::io::Error) -> GuestError + use<> {
-    GuestError::system(format!("bringing in process {pid}: {what}"))
+    GuestError::system(format!("registering process {pid}: {what}"))
 }
 
 /// Size in bytes of the memory in the process for the arguments of the worker's calls.

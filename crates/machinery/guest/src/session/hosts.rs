@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Session;
 use crate::clock::Host;
 use crate::error::GuestError;
-use crate::supervise::kick;
+use crate::supervise::interrupt;
 use crate::supervise::supervisor::PATIENCE;
 
 impl Session {
@@ -125,7 +125,7 @@ impl Session {
             self.supervisor.show_dilation(host);
             if frozen.is_ok() {
                 let pids = self.supervisor.freezer.processes_of(host.index());
-                kick::kick_waiting(&pids, &self.supervisor.injector.image.wait);
+                interrupt::interrupt_waiting(&pids, &self.supervisor.injector.image.wait);
             }
         }
         for host in hosts {

@@ -74,7 +74,6 @@ impl Session {
     /// # Errors
     /// Fails if the program was not attached, if it cannot be stopped, or if some of its state
     /// could not be restored.
-    /// restored.
     pub fn unregister(&self, pid: i32) -> Result<(), GuestError> {
         let _change = self.lock();
         let mut registered = self.registered.lock().unwrap_or_else(|e| e.into_inner());

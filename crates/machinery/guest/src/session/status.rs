@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use timeloom_time::{Duration, Instant, Virtual};
 
 use super::Session;
-use crate::clock::HostTime;
+use crate::clock::HostTimeState;
 use crate::error::GuestError;
 use crate::linux::processes::{self, Family};
 
@@ -30,7 +30,7 @@ pub struct Status {
     pub skipping: bool,
     /// State of each host's own time, compared with the session's. Only hosts with names are
     /// listed.
-    pub hosts: Vec<HostTime>,
+    pub hosts: Vec<HostTimeState>,
 }
 
 /// Process of a session.

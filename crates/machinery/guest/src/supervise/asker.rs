@@ -142,8 +142,8 @@ impl Asker<'_> {
         memory.map_err(|_| libc::EFAULT)
     }
 
-    /// Returns a duplicate of a descriptor of the thread, which may have a descriptor table of its
-    /// own (Linux 6.9; before, the process's is used).
+    /// Returns a duplicate of a descriptor of the thread. A thread may have a descriptor table of
+    /// its own; before Linux 6.9, the table of its process is used.
     ///
     /// # Errors
     /// Fails with EBADF if there is no such descriptor; with EINTR, like [`Self::owner`]; with the

@@ -89,7 +89,7 @@ pub(crate) fn serve(listener: &Arc<Listener>, supervisor: &Arc<Supervisor>) {
                     supervisor.tell_of_steps();
                 }
                 if supervisor.clock.take_sped_up() {
-                    supervisor.kick_soon();
+                    supervisor.interrupt_soon();
                 }
                 answer
             }
@@ -126,8 +126,8 @@ pub(crate) fn serve(listener: &Arc<Listener>, supervisor: &Arc<Supervisor>) {
                     supervisor,
                     &notification,
                     name,
-                    "refused with ENOMEM, since under the clock it takes 12 KiB, \
-                     or what sysconf(_SC_MINSIGSTKSZ) says",
+                    "refused with ENOMEM, since under the clock it needs 12 KiB, or what \
+                     sysconf(_SC_MINSIGSTKSZ) says",
                 );
                 Answer::Error(libc::ENOMEM)
             }

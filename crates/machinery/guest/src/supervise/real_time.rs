@@ -1,8 +1,8 @@
 //! Calls that are executed in real time: the check that they concern time, and the names under
 //! which they are reported.
 //!
-//! They start an activity that continues without a call that could be trapped: a counter, a stream
-//! of a device's, a limit that the kernel enforces.
+//! Such a call starts an activity that continues without further calls that could be trapped: a
+//! counter, the stream of a device, a limit that the kernel enforces.
 
 use rustix::io::Errno;
 use rustix::net::sockopt::set_tcp_congestion;
@@ -122,8 +122,8 @@ impl RealTime {
     }
 }
 
-/// Answers a request for a congestion control where connections are paced by acknowledgements alone.
-/// Returns `None` if the kernel is to execute it.
+/// Answers a request for a congestion control where connections are paced by acknowledgements
+/// alone. Returns `None` if the kernel is to execute it.
 fn congestion(
     asker: &Asker<'_>,
     cubic: Option<&str>,
@@ -202,11 +202,13 @@ fn waits(terminal: &Terminal) -> bool {
 
 const SCHED_DEADLINE: u32 = 6;
 
-/// Congestion control without time measurements, used on hosts where computing takes none or time
-/// skips; the one that exists in virtual time, too; and the kernel's limit for the length of a name.
+/// Congestion control without time measurements. Hosts use it if computing takes no time or if time
+/// skips.
 const SELF_CLOCKING_NAME: &str = "reno";
 const SELF_CLOCKING: &[u8] = SELF_CLOCKING_NAME.as_bytes();
+/// Congestion control for which there is a replacement in virtual time.
 const CUBIC: &[u8] = b"cubic";
+/// Maximum length of the name of a congestion control (TCP_CA_NAME_MAX minus the final zero).
 const LONGEST_NAME: usize = 15;
 
 #[cfg(test)]

@@ -23,11 +23,11 @@ pub struct UnhandledCall {
 /// Counts of all such calls in a session.
 #[derive(Default)]
 pub(crate) struct Report {
-    counts: Mutex<BTreeMap<Which, (u64, String)>>,
+    counts: Mutex<BTreeMap<ReportKey, (u64, String)>>,
 }
 
 /// Program, call and outcome.
-type Which = (String, &'static str, &'static str);
+type ReportKey = (String, &'static str, &'static str);
 
 impl Report {
     /// Counts one call, made by `thread` at the address `instruction`. Returns true if it is the

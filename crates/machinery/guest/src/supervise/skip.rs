@@ -10,8 +10,8 @@
 //! sleeps in the image's waiting instruction has its virtual deadline at the top of its stack. The
 //! next event is the earliest of these deadlines and of the supervisor's own.
 //!
-//! If computing takes no time, the clock advances in no other way, and [`Turns`] chooses the thread
-//! that continues.
+//! If computing takes no time, the clock advances in no other way, and [`Scheduler`] chooses the
+//! thread that continues.
 //!
 //! The threads of a held host are ignored: nothing happens to them before the host is resumed.
 //!
@@ -29,11 +29,11 @@ use crate::clock::Compute;
 use crate::freeze::FreezeKind;
 use crate::linux::processes;
 use crate::supervise::activity::Activity;
-use crate::supervise::kick;
+use crate::supervise::interrupt;
 use crate::supervise::own_threads::OwnThreads;
+use crate::supervise::scheduler::Scheduler;
 use crate::supervise::snapshot::{Awake, Snapshot, Waiter};
 use crate::supervise::supervisor::Supervisor;
-use crate::supervise::turns::Turns;
 
 /// Skips time until `ended` is true. To be run in its own thread.
 pub(crate) fn serve(shared: &Weak<Supervisor>, ended: &AtomicBool) {
@@ -41,15 +41,15 @@ pub(crate) fn serve(shared: &Weak<Supervisor>, ended: &AtomicBool) {
     let mut own = OwnThreads::new();
     let mut naps = 0u32;
     let mut busy: Option<(i32, StdInstant)> = None;
-    let mut turns = Turns::default();
+    let mut scheduler = Scheduler::default();
     let mut activity = shared.upgrade().and_then(|it| by_events_if_possible(&it));
     while !ended.load(Ordering::SeqCst) {
         let Some(supervisor) = shared.upgrade() else {
             return;
         };
         let attempt = match &mut activity {
-            Some(activity) => by_events(&supervisor, activity, &mut own, &mut turns),
-            None => skip_once(&supervisor, &mut own, &mut turns),
+            Some(activity) => by_events(&supervisor, activity, &mut own, &mut scheduler),
+            None => skip_once(&supervisor, &mut own, &mut scheduler),
         };
         // The intervals between attempts increase while a thread computes, so as not to disturb it.
         naps = if attempt == Attempt::Skipped {
@@ -62,7 +62,8 @@ pub(crate) fn serve(shared: &Weak<Supervisor>, ended: &AtomicBool) {
             (Attempt::Busy(thread), Some((same, since))) if thread == same => {
                 if since.elapsed() > LONG_BUSY {
                     (supervisor.warn)(format!(
-                        "time does not skip: thread {thread} of {} has been running for {} s (does it spin on the clock?)",
+                        "time does not skip: thread {thread} of {} has been running for {} s \
+                         (does it poll the clock in a loop?)",
                         processes::name(processes::process_of(thread)),
                         LONG_BUSY.as_secs()
                     ));
@@ -113,10 +114,10 @@ fn by_events(
     supervisor: &Supervisor,
     activity: &mut Activity,
     own: &mut OwnThreads,
-    turns: &mut Turns,
+    scheduler: &mut Scheduler,
 ) -> Attempt {
     let Some(word) = activity.wait_for_rest(LONG_WORK) else {
-        let attempt = skip_once(supervisor, own, turns);
+        let attempt = skip_once(supervisor, own, scheduler);
         if attempt == Attempt::Skipped {
             activity.forget_cancelled();
         }
@@ -134,14 +135,14 @@ fn by_events(
     }
     if supervisor.clock.compute() == Compute::None {
         let first = activity.waiting.first(&supervisor.clock);
-        return turns.next(supervisor, first, || activity.take_ran());
+        return scheduler.next(supervisor, first, || activity.take_ran());
     }
     // All deadlines are current, so the threads that have run need not be looked at again.
     activity.take_ran();
     jump(supervisor, &activity.waiting.all(&supervisor.clock))
 }
 
-fn skip_once(supervisor: &Supervisor, own: &mut OwnThreads, turns: &mut Turns) -> Attempt {
+fn skip_once(supervisor: &Supervisor, own: &mut OwnThreads, scheduler: &mut Scheduler) -> Attempt {
     let Some(_change) = supervisor.try_change() else {
         return Attempt::NotNow;
     };
@@ -157,7 +158,7 @@ fn skip_once(supervisor: &Supervisor, own: &mut OwnThreads, turns: &mut Turns) -
         Ok(snapshot) => snapshot,
         Err(Awake(thread)) => return Attempt::Busy(thread),
     };
-    if let Some(thread) = turns.computing(&first.at_work) {
+    if let Some(thread) = scheduler.computing(&first.at_work) {
         return Attempt::Busy(thread);
     }
     // If both snapshots are equal, there is an instant between them at which all threads sleep.
@@ -174,7 +175,7 @@ fn skip_once(supervisor: &Supervisor, own: &mut OwnThreads, turns: &mut Turns) -
     let attempt = match look() {
         // Threads of this process may have run between the two snapshots.
         Ok(second) if first == second && is_quiet(own) && (!in_tick || own.slept()) => {
-            skip(supervisor, turns, &second)
+            skip(supervisor, scheduler, &second)
         }
         _ => Attempt::NotNow,
     };
@@ -198,13 +199,13 @@ fn is_long(supervisor: &Supervisor, next: Option<Instant<Virtual>>) -> bool {
 }
 
 /// Skips. The caller has found that nothing is about to happen.
-fn skip(supervisor: &Supervisor, turns: &mut Turns, second: &Snapshot) -> Attempt {
+fn skip(supervisor: &Supervisor, scheduler: &mut Scheduler, second: &Snapshot) -> Attempt {
     let in_turns = supervisor.clock.compute() == Compute::None;
     if in_turns && second.at_work.is_empty() {
-        return turns.next_of(supervisor, second);
+        return scheduler.next_of(supervisor, second);
     }
     if in_turns {
-        return turns.step(supervisor, second);
+        return scheduler.step(supervisor, second);
     }
     jump(supervisor, &second.waiting)
 }
@@ -221,21 +222,21 @@ fn jump(supervisor: &Supervisor, waiting: &[Waiter]) -> Attempt {
     let due = |waiter: &Waiter| {
         supervisor.clock.first_of(waiter.deadline) <= Some(next) && waiter.deadline.is_some()
     };
-    // A thread must be asleep when a kick reaches it. If it were just making a call that traps, it
-    // would lose that call: a signal that is pending already prevents the kernel from queueing the
-    // filter's, and the program would read the call's number as its result. So all threads are
-    // kicked before any thread continues that may wake one of them. First come the threads whose
-    // deadline has not come, which only sleep again; after them the supervisor's threads, which
-    // deliver packets. If two threads have a deadline that has come, the first may wake the second,
-    // so all are stopped while they are kicked. They are also stopped if the next thread is about
-    // to wake by itself, which would happen during its kick.
+    // A thread must be asleep when an interrupt reaches it. If it were just making a call that
+    // traps, it would lose that call: a signal that is pending already prevents the kernel from
+    // queueing the filter's, and the program would read the call's number as its result. So all
+    // threads are interrupted before any thread continues that may wake one of them. First come the
+    // threads whose deadline has not come, which only sleep again; after them the supervisor's
+    // threads, which deliver packets. If two threads have a deadline that has come, the first may
+    // wake the second, so all are stopped while they are interrupted. They are also stopped if the
+    // next thread is about to wake by itself, which would happen during its interrupt.
     let (now, not_yet): (Vec<_>, Vec<_>) = waiting.iter().partition(|waiter| due(waiter));
     let is_soon = gain.as_s_f64() * supervisor.clock.dilation() < SOON_S;
     if (now.len() > 1 || is_soon) && supervisor.freezer.kind() == FreezeKind::Cgroup {
         return skip_frozen(supervisor, next);
     }
     supervisor.clock.skip_to(next, || {
-        not_yet.into_iter().chain(now).for_each(Waiter::kick);
+        not_yet.into_iter().chain(now).for_each(Waiter::interrupt);
     });
     Attempt::Skipped
 }
@@ -243,7 +244,7 @@ fn jump(supervisor: &Supervisor, waiting: &[Waiter]) -> Attempt {
 fn skip_frozen(supervisor: &Supervisor, next: Instant<Virtual>) -> Attempt {
     stopped(supervisor, |pids| {
         supervisor.clock.skip_to(next, || {
-            kick::kick_waiting(pids, supervisor.wait_range());
+            interrupt::interrupt_waiting(pids, supervisor.wait_range());
         });
     })
 }
@@ -269,8 +270,8 @@ const LEAST_GAIN: Duration = Duration::from_us(100);
 /// Shortest skip that can be visible in dates of files: a tick of most kernels, or less.
 const LEAST_DATED: Duration = Duration::from_ms(4);
 
-/// Wall seconds within which the kicks of all threads are done, even if this thread is preempted
-/// for a moment.
+/// Wall seconds within which the interrupts of all threads are done, even if this thread is
+/// preempted for a moment.
 const SOON_S: f64 = 0.005;
 
 /// Wall time without a skip after which the user is informed of the reason.

@@ -6,11 +6,11 @@ use std::convert::Infallible;
 use std::fs;
 use std::ops::RangeInclusive;
 
-use timeloom_page::Shown;
+use timeloom_page::PageTime;
 
 use crate::clock::HostInstant;
 use crate::linux::processes;
-use crate::supervise::kick;
+use crate::supervise::interrupt;
 use crate::supervise::supervisor::Supervisor;
 use crate::supervise::thread_state::ThreadState;
 
@@ -30,7 +30,7 @@ pub(crate) struct Snapshot {
 pub(crate) struct Waiter {
     pub(crate) pid: i32,
     pub(crate) thread: i32,
-    pub(crate) deadline: Option<HostInstant<Shown>>,
+    pub(crate) deadline: Option<HostInstant<PageTime>>,
 }
 
 /// Reason why there is no snapshot: this guest thread does not sleep.
@@ -130,8 +130,8 @@ impl Snapshot {
 
 impl Waiter {
     /// Makes the thread read the clock and recompute its timeout. To be called while it sleeps.
-    pub(crate) fn kick(&self) {
-        kick::kick_asleep(self.pid, self.thread);
+    pub(crate) fn interrupt(&self) {
+        interrupt::interrupt_asleep(self.pid, self.thread);
     }
 }
 

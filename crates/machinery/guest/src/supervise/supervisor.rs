@@ -22,10 +22,10 @@ use crate::linux::call_names::name_of_call;
 use crate::linux::processes;
 use crate::supervise::cpu_time::CpuTime;
 use crate::supervise::debugged::Debugged;
-use crate::supervise::kick;
+use crate::supervise::interrupt;
 use crate::supervise::real_time::Pacing;
 use crate::supervise::report::Report;
-use crate::supervise::turns::Order;
+use crate::supervise::scheduler::Order;
 use crate::timers::Timers;
 
 /// State shared by a session and all threads that serve its programs.
@@ -54,8 +54,8 @@ pub(crate) struct Supervisor {
     /// True if the congestion control of TCP depends only on acknowledgements, whatever programs
     /// request.
     pub(crate) self_clocking: AtomicBool,
-    /// Congestion control that programs get which request CUBIC where connections are paced by
-    /// acknowledgements alone: CUBIC in virtual time, if there is one.
+    /// Name of the congestion control with CUBIC in virtual time, if there is one. A program that
+    /// requests CUBIC gets it where connections are paced by acknowledgements alone.
     pub(crate) virtual_cubic: OnceLock<String>,
     /// Callback for messages to the user.
     pub(crate) warn: Box<dyn Fn(String) + Send + Sync>,
@@ -92,10 +92,10 @@ pub(crate) type QuietCheck = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// Callback to which a component passes the instant that it has reached ahead of the clock; it
 /// moves the clock to that instant.
-pub type Arrive = Box<dyn FnOnce(Instant<Virtual>) + Send>;
+pub type ArrivalCallback = Box<dyn FnOnce(Instant<Virtual>) + Send>;
 
 /// Function that lets a component run ahead of the clock, up to the given instant.
-pub(crate) type GoAhead = Box<dyn Fn(Instant<Virtual>, Arrive) -> bool + Send + Sync>;
+pub(crate) type GoAhead = Box<dyn Fn(Instant<Virtual>, ArrivalCallback) -> bool + Send + Sync>;
 
 impl Supervisor {
     /// Creates the state of a session.
@@ -211,22 +211,22 @@ impl Supervisor {
         }
         drop(telling);
         if !stepped.is_empty() {
-            self.kick_soon();
+            self.interrupt_soon();
         }
     }
 
     /// Makes every thread that waits in virtual time recompute its timeout, as soon as no other
     /// change is in progress. Does not wait for that.
-    pub(crate) fn kick_soon(self: &Arc<Self>) {
+    pub(crate) fn interrupt_soon(self: &Arc<Self>) {
         // The request is counted from now on, so that time does not skip before it is carried out.
         self.wanting.fetch_add(1, Ordering::SeqCst);
         let own = Arc::clone(self);
         // A separate thread does this: all threads of the guests are stopped for it, and one of
         // them may be waiting for this thread's answer.
-        let kick = move || {
+        let interrupt = move || {
             let change = own.lock();
             own.wanting.fetch_sub(1, Ordering::SeqCst);
-            match own.kick_waiting() {
+            match own.interrupt_waiting() {
                 Err(error) if !own.is_over.load(Ordering::SeqCst) => {
                     (own.warn)(error.to_string());
                 }
@@ -234,7 +234,7 @@ impl Supervisor {
             }
             drop(change);
         };
-        if let Err(error) = std::thread::Builder::new().spawn(kick) {
+        if let Err(error) = std::thread::Builder::new().spawn(interrupt) {
             self.wanting.fetch_sub(1, Ordering::SeqCst);
             (self.warn)(format!(
                 "cannot start the thread that wakes overdue waits: {error}"
@@ -244,12 +244,12 @@ impl Supervisor {
 
     /// Makes every thread that waits in virtual time recompute its timeout. The caller must hold
     /// [`Self::lock`].
-    pub(crate) fn kick_waiting(&self) -> Result<(), GuestError> {
+    pub(crate) fn interrupt_waiting(&self) -> Result<(), GuestError> {
         let stood = self.clock.is_paused();
         if !stood {
             self.or_end_all(self.freezer.freeze(PATIENCE))?;
         }
-        kick::kick_waiting(&self.freezer.list()?, &self.injector.image.wait);
+        interrupt::interrupt_waiting(&self.freezer.list()?, &self.injector.image.wait);
         if !stood {
             self.freezer.thaw()?;
         }

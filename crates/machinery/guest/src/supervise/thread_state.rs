@@ -7,7 +7,7 @@
 use std::fs;
 use std::ops::RangeInclusive;
 
-use timeloom_page::{ENDS_AT_ONCE, HOST_OFFSET, NO_DEADLINE, PAGE_ADDRESS, Shown};
+use timeloom_page::{ENDS_AT_ONCE, HOST_OFFSET, NO_DEADLINE, PAGE_ADDRESS, PageTime};
 use timeloom_time::Instant;
 
 use crate::clock::HostInstant;
@@ -67,7 +67,7 @@ impl ThreadState {
 
     /// Returns the deadline of a thread in the waiting instruction: `Some(None)` if the wait has no
     /// deadline, `None` if the thread has ended or its wait ends at once.
-    pub(crate) fn deadline(&self, thread: i32) -> Option<Option<HostInstant<Shown>>> {
+    pub(crate) fn deadline(&self, thread: i32) -> Option<Option<HostInstant<PageTime>>> {
         let ns = Alleged::<i64>::at(self.stack).read(thread)?;
         let host = Alleged::<u32>::at(PAGE_ADDRESS + HOST_OFFSET as u64).read(thread)?;
         let at = Instant::from_ns(ns);

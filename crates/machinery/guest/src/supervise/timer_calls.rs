@@ -271,7 +271,7 @@ fn is_alarm(clock: i32) -> bool {
     )
 }
 
-/// Checks if the asker may have timers on a clock that wakes the machine. The kernel requires
+/// Checks whether the asker may have timers on a clock that wakes the machine. The kernel requires
 /// CAP_WAKE_ALARM for its own, which only the machine's own users have.
 fn may_use_alarms(asker: &Asker<'_>, clock: i32) -> Result<(), i32> {
     const CAP_WAKE_ALARM: u64 = 1 << 35;

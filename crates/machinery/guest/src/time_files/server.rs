@@ -48,7 +48,7 @@ impl Files {
         [Kind::Uptime, Kind::Stat].map(|kind| format!("{}{number}", kind.prefix()))
     }
 
-    fn text(&mut self, which: Which) -> io::Result<String> {
+    fn text(&mut self, which: FileIdentity) -> io::Result<String> {
         let (host, idle) = self
             .hosts
             .get_mut(&which.host)
@@ -84,12 +84,12 @@ impl Kind {
 
 /// Identity of one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Which {
+struct FileIdentity {
     kind: Kind,
     host: u64,
 }
 
-impl Which {
+impl FileIdentity {
     fn named(name: &OsStr) -> Option<Self> {
         let name = name.to_str()?;
         [Kind::Uptime, Kind::Stat].into_iter().find_map(|kind| {
@@ -149,7 +149,7 @@ impl Server {
     }
 
     fn attributes(&self, inode: INodeNo) -> Option<FileAttr> {
-        let which = Which::at(inode);
+        let which = FileIdentity::at(inode);
         let time = match which {
             None => UNIX_EPOCH,
             Some(which) => civil(&self.files().hosts.get(&which.host)?.0),
@@ -177,7 +177,7 @@ impl Server {
     }
 
     /// Returns the contents of a file from `offset` on.
-    fn bytes(&self, which: Which, handle: u64, offset: u64) -> io::Result<Arc<[u8]>> {
+    fn bytes(&self, which: FileIdentity, handle: u64, offset: u64) -> io::Result<Arc<[u8]>> {
         let known = self.opened().texts.get(&handle).cloned();
         if let Some(text) = known.filter(|_| offset > 0) {
             return Ok(text);
@@ -190,7 +190,7 @@ impl Server {
 
 impl Filesystem for Server {
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let which = Which::named(name).filter(|_| parent == INodeNo::ROOT);
+        let which = FileIdentity::named(name).filter(|_| parent == INodeNo::ROOT);
         match which.and_then(|which| self.attributes(which.inode())) {
             Some(attributes) => reply.entry(&KEPT, &attributes, Generation(0)),
             None => reply.error(Errno::ENOENT),
@@ -205,7 +205,7 @@ impl Filesystem for Server {
     }
 
     fn open(&self, _: &Request, inode: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        if Which::at(inode).is_none() || flags.acc_mode() != OpenAccMode::O_RDONLY {
+        if FileIdentity::at(inode).is_none() || flags.acc_mode() != OpenAccMode::O_RDONLY {
             return reply.error(Errno::EACCES);
         }
         let handle = {
@@ -229,7 +229,7 @@ impl Filesystem for Server {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let Some(which) = Which::at(inode) else {
+        let Some(which) = FileIdentity::at(inode) else {
             return reply.error(Errno::EISDIR);
         };
         match self.bytes(which, handle.0, offset) {
@@ -257,7 +257,7 @@ impl Filesystem for Server {
     }
 
     /// Answers an `ioctl`. The runtimes of some languages make one on each file that they open, to
-    /// check if it is a terminal.
+    /// check whether it is a terminal.
     fn ioctl(
         &self,
         _: &Request,
@@ -300,14 +300,14 @@ mod tests {
             ("uptime.17", 17, Kind::Uptime),
             ("stat.17", 17, Kind::Stat),
         ] {
-            let which = Which::named(OsStr::new(name)).expect(name);
-            assert_eq!(which, Which { kind, host });
-            assert_eq!(Which::at(which.inode()), Some(which));
+            let which = FileIdentity::named(OsStr::new(name)).expect(name);
+            assert_eq!(which, FileIdentity { kind, host });
+            assert_eq!(FileIdentity::at(which.inode()), Some(which));
         }
         for name in ["", "uptime", "uptime.", "stat.-1", "stat.x", "loadavg.0"] {
-            assert_eq!(Which::named(OsStr::new(name)), None, "{name}");
+            assert_eq!(FileIdentity::named(OsStr::new(name)), None, "{name}");
         }
-        assert_eq!(Which::at(INodeNo::ROOT), None);
-        assert_eq!(Which::at(INodeNo(0)), None);
+        assert_eq!(FileIdentity::at(INodeNo::ROOT), None);
+        assert_eq!(FileIdentity::at(INodeNo(0)), None);
     }
 }

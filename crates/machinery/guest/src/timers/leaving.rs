@@ -115,7 +115,8 @@ impl Timers {
     /// number of unread expirations.
     pub(crate) fn to_kernel(&self, key: Key) -> Result<File, GuestError> {
         let table = self.lock();
-        let gone = || GuestError::Usage("a timer went while it was handed back".into());
+        let gone =
+            || GuestError::Usage("a timer was deleted while it was returned to the kernel".into());
         let timer = table.timers.get(&key).ok_or_else(gone)?;
         let Action::Count(file) = &timer.action else {
             return Err(gone());
@@ -125,7 +126,7 @@ impl Timers {
             let flags = libc::fcntl(file.as_raw_fd(), libc::F_GETFL) & libc::O_NONBLOCK;
             libc::timerfd_create(timer.clock, libc::TFD_CLOEXEC | flags)
         };
-        check(made.into(), "making a timer of the kernel's")?;
+        check(made.into(), "creating a timer of the kernel")?;
         // SAFETY: the descriptor was just created, and has no other owner.
         let made = unsafe { File::from_raw_fd(made) };
         // The kernel cannot report a step of the clock retroactively, so an expiration replaces the
@@ -154,7 +155,7 @@ impl Timers {
                 std::ptr::null_mut(),
             )
         };
-        check(set.into(), "setting a timer of the kernel's")?;
+        check(set.into(), "setting a timer of the kernel")?;
         Ok(made)
     }
 }
@@ -164,7 +165,7 @@ impl Timer {
         let (absolute, value_ns) = match self.due {
             None => (false, 0),
             // The value is at least one, since zero would disarm the timer.
-            Some(due @ HostDeadline::Shown(_)) => (false, due.left(&self.host).as_ns().max(1)),
+            Some(due @ HostDeadline::PageTime(_)) => (false, due.left(&self.host).as_ns().max(1)),
             Some(HostDeadline::Realtime(due)) => (true, due.at.as_ns().max(1)),
             Some(HostDeadline::Tai(due)) => (true, due.at.as_ns().max(1)),
         };

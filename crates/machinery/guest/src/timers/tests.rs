@@ -2,7 +2,7 @@
 
 use std::process::{Child, Command};
 
-use timeloom_page::Shown;
+use timeloom_page::PageTime;
 
 use super::*;
 use crate::clock::{ClockOptions, HostOptions};
@@ -17,7 +17,7 @@ impl Bench {
     fn new() -> Self {
         let page = || PageMapping::new(c"test-of-timers").expect("a page");
         let clock = Clock::new(Arc::new(page()), &ClockOptions::default()).expect("a clock");
-        let shown: PageMapping<Shown> = PageMapping::new(c"test-of-timers").expect("a page");
+        let shown: PageMapping<PageTime> = PageMapping::new(c"test-of-timers").expect("a page");
         let host = clock.add_host("", shown, &HostOptions::default());
         let timers = Timers::new(Arc::new(clock)).expect("timers");
         Self {

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Write;
 use std::sync::Arc;
 
-use timeloom_page::Shown;
+use timeloom_page::PageTime;
 use timeloom_time::{Duration, Instant};
 
 use crate::clock::{Host, HostDeadline, HostInstant};
@@ -95,7 +95,7 @@ impl Timer {
     }
 
     /// Returns the deadline at which the page of the timer's host shows `at`.
-    pub(super) fn shown(&self, at: Instant<Shown>) -> HostDeadline {
+    pub(super) fn shown(&self, at: Instant<PageTime>) -> HostDeadline {
         let host = self.host.index();
         HostInstant { host, at }.into()
     }

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 
 use timeloom_clock::RateError;
-use timeloom_clock::host::Crystal;
+use timeloom_clock::host::HostOscillator;
 use timeloom_guest::{ClockOptions, HostOptions};
 use timeloom_time::{Duration, Instant};
 
@@ -92,9 +92,9 @@ fn phc2sys_disciplines_the_clock_of_its_host_and_no_other() {
     for dilation in [1.0, 4.0] {
         let world = World::new("phc2sys", dilation);
         let options = HostOptions {
-            crystal: Crystal {
+            oscillator: HostOscillator {
                 frequency: RateError::from_ppb(40_000),
-                ..Crystal::default()
+                ..HostOscillator::default()
             },
             seed: 1,
             offset: Duration::from_ms(30),
@@ -120,23 +120,23 @@ fn phc2sys_disciplines_the_clock_of_its_host_and_no_other() {
             "-m",
         ];
         let mut program = world.start_on(Some(host), argv);
-        let mut believed = Vec::new();
-        while believed.len() < 60 {
+        let mut stated_error = Vec::new();
+        while stated_error.len() < 60 {
             let line = program.wait_for_line(|line| line.contains(" offset "));
             let words: Vec<&str> = line.split_whitespace().collect();
             let at = words
                 .iter()
                 .position(|word| *word == "offset")
                 .expect("just found");
-            believed.push(words[at + 1].parse::<i64>().expect("nanoseconds"));
-            if believed.len() == 30 {
+            stated_error.push(words[at + 1].parse::<i64>().expect("nanoseconds"));
+            if stated_error.len() == 30 {
                 world.pause_for(std::time::Duration::from_secs(1));
             }
         }
         // The host's clock converges to the device, including the device's own offset.
         let (error_ns, frequency_ppb) = error();
         let off_ns = error_ns - machine().0;
-        let worst = believed[40..]
+        let worst = stated_error[40..]
             .iter()
             .map(|ns| ns.abs())
             .max()
@@ -144,11 +144,11 @@ fn phc2sys_disciplines_the_clock_of_its_host_and_no_other() {
         println!(
             "dilation {dilation}: true error {first_ns} ns at first, {error_ns} ns after 60 s ({off_ns} ns from the \
              device); rate off by {frequency_ppb:.0} ppb; phc2sys believes {} ns at first, at most {worst} ns at the end",
-            believed[0]
+            stated_error[0]
         );
         assert!(first_ns > 29_000_000, "{first_ns}");
-        assert!(believed[0].abs() > 1_000_000, "{believed:?}");
-        assert!(worst < 20_000, "{believed:?}");
+        assert!(stated_error[0].abs() > 1_000_000, "{stated_error:?}");
+        assert!(worst < 20_000, "{stated_error:?}");
         assert!(off_ns.abs() < 20_000, "{off_ns}");
         assert!(frequency_ppb.abs() < 5_000.0, "{frequency_ppb}");
     }

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::time::Duration as StdDuration;
 
 use timeloom_clock::RateError;
-use timeloom_clock::host::Crystal;
+use timeloom_clock::host::HostOscillator;
 use timeloom_guest::{CommandSpec, HostOptions, Output};
 use timeloom_time::{Duration, Instant};
 
@@ -132,9 +132,9 @@ fn hosts_have_clocks_of_their_own() {
     let show: [OsString; 2] = [c_program("steer").into(), "show".into()];
     let (lines, _) = world.start(show.clone()).finish();
     let options = HostOptions {
-        crystal: Crystal {
+        oscillator: HostOscillator {
             frequency: RateError::from_ppb(100_000),
-            ..Crystal::default()
+            ..HostOscillator::default()
         },
         seed: 1,
         offset: Duration::from_ms(-100),
@@ -168,10 +168,10 @@ fn time_skips_to_the_deadline_of_a_host_whose_clock_runs_differently() {
     let world = World::new("host-skip", 1.0);
     // The host's clock is 1 % fast: a thousand of its seconds pass in 990.1 true seconds.
     let options = HostOptions {
-        crystal: Crystal {
+        oscillator: HostOscillator {
             frequency: RateError::from_ppb(10_000_000),
             wander: RateError::from_ppb(1),
-            ..Crystal::default()
+            ..HostOscillator::default()
         },
         seed: 1,
         offset: Duration::ZERO,

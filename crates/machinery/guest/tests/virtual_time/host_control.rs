@@ -5,7 +5,7 @@ use std::net::UdpSocket;
 use std::sync::Arc;
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
-use timeloom_guest::{ClockOptions, Host, HostTarget, HostTime, run_hosts_until};
+use timeloom_guest::{ClockOptions, Host, HostTarget, HostTimeState, run_hosts_until};
 use timeloom_testing::need_root;
 use timeloom_time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ fn waits_and_stamps() -> Differential {
     all
 }
 
-fn time_of(world: &World, host: &Host) -> HostTime {
+fn time_of(world: &World, host: &Host) -> HostTimeState {
     let (_, times) = world.session.clock().host_times();
     let time = times
         .into_iter()

@@ -113,9 +113,9 @@ fn impossible_steps_are_refused() {
     let running = line.try_ask(&["step", "1ms"]);
     refused(&running, 1, "`timeloom pause` it first");
     for span in ["-1ms", "0s"] {
-        refused(&line.try_ask(&["step", span]), 2, "more than zero");
+        refused(&line.try_ask(&["step", span]), 2, "must be positive");
         let later = format!("+{span}");
-        refused(&line.try_ask(&["run-until", &later]), 2, "more than zero");
+        refused(&line.try_ask(&["run-until", &later]), 2, "must be positive");
     }
     refused(&line.try_ask(&["step", "5"]), 2, "needs a unit");
     line.ask(&["run-until", "+5ms"]);

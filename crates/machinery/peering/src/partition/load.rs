@@ -15,8 +15,8 @@ pub(super) struct Load {
     traffic: BTreeMap<(u32, u32), u64>,
 }
 
-/// Treatment of fluid traffic: if its path must stay in one engine, where the result is exact to
-/// the last digit.
+/// Treatment of fluid traffic. The result is exact to the last digit only if the path of each fluid
+/// flow stays in one engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fluid {
     Stays,

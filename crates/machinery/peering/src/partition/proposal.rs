@@ -1,5 +1,5 @@
-//! Choice of a cut. Of the cuts with a balanced load, the one is chosen whose shortest cut cable
-//! has the longest delay.
+//! Choice of a cut. Of the cuts with a balanced load, this module chooses the one in which the
+//! shortest delay of a cut cable is longest.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -29,8 +29,8 @@ pub struct PeerStats {
     pub malformed: u64,
     /// Number of packets dropped because the other engine was away.
     pub dropped_away: u64,
-    /// Number of packets sent after the last message of an engine that then vanished. It is unknown
-    /// if they were delivered.
+    /// Number of packets sent after the last message of an engine that then vanished. They may or
+    /// may not have been delivered.
     pub unconfirmed: u64,
     /// Number of packets that were too large for a datagram.
     pub too_large: u64,

@@ -230,7 +230,7 @@ fn one_that_is_known_to_be_dead_is_gone_at_once_and_its_next_life_joins() {
     pair.now += Duration::from_us(60);
     pair.speak();
     let said = core::mem::take(&mut pair.wire);
-    assert_eq!(pair.b.bury(100), Some(PeerEvent::Left));
+    assert_eq!(pair.b.mark_dead(100), Some(PeerEvent::Left));
     assert!(!pair.b.is_present());
     for datagram in &said {
         assert_eq!(
@@ -247,7 +247,7 @@ fn one_that_is_known_to_be_dead_is_gone_at_once_and_its_next_life_joins() {
     assert!(pair.a.is_present() && pair.b.is_present());
     assert_eq!(pair.events.last(), Some(&PeerEvent::Returned));
     // A late report that the earlier generation has died does not affect the next one.
-    assert_eq!(pair.b.bury(100), None);
+    assert_eq!(pair.b.mark_dead(100), None);
     assert!(pair.b.is_present());
     pair.put(2);
     pair.step(Duration::from_us(60));
@@ -269,7 +269,7 @@ fn packets_sent_after_the_last_answer_of_a_dead_peer_are_counted() {
     pair.put(4);
     let before = pair.a.stats();
     assert_eq!((before.unconfirmed, before.dropped_away), (0, 0));
-    assert_eq!(pair.a.bury(200), Some(PeerEvent::Left));
+    assert_eq!(pair.a.mark_dead(200), Some(PeerEvent::Left));
     let stats = pair.a.stats();
     assert_eq!((stats.unconfirmed, stats.dropped_away), (3, 1));
 }

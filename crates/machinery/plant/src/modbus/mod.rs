@@ -37,5 +37,5 @@ mod transport;
 pub use encoding::Encoding;
 pub use map::{MapError, Point, RegisterMap, Table};
 pub use server::{DeviceSpec, ModbusDevice};
-pub use service::{Trouble, Written};
+pub use service::{RegisterWrite, Trouble};
 pub use transport::DeviceStats;

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use tokio_modbus::server::tcp::Server;
 
 use super::map::RegisterMap;
-use super::service::{Device, Service, Trouble, Written};
+use super::service::{Device, RegisterWrite, Service, Trouble};
 use super::transport::{Connection, Counters, DeviceStats, Transport};
 use crate::exchange::Exchange;
 
@@ -53,7 +53,7 @@ impl ModbusDevice {
         map: RegisterMap,
         exchange: Arc<Exchange>,
         on_trouble: impl Fn(&str, Trouble) + Send + Sync + 'static,
-        on_write: impl Fn(&str, &Written) + Send + Sync + 'static,
+        on_write: impl Fn(&str, &RegisterWrite) + Send + Sync + 'static,
     ) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;

@@ -53,7 +53,7 @@ impl Trouble {
 
 /// Value that a client has written to a register.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Written {
+pub struct RegisterWrite {
     /// Address of the client.
     pub client: SocketAddr,
     /// Address space of the register.
@@ -70,7 +70,7 @@ pub struct Written {
 
 /// Callback for writes, with the device's name and the write. It is called after the plant has
 /// accepted the write, while the testbed is paused.
-pub(crate) type OnWrite = Box<dyn Fn(&str, &Written) + Send + Sync>;
+pub(crate) type OnWrite = Box<dyn Fn(&str, &RegisterWrite) + Send + Sync>;
 
 /// Callback for [`Trouble`], with the device's name and the event.
 pub(crate) type OnTrouble = Box<dyn Fn(&str, Trouble) + Send + Sync>;
@@ -190,7 +190,7 @@ impl Service {
 
     fn tell_writes(&self, points: &[&Point], before: &[f64], values: &[(&str, f64)]) {
         for ((point, old), (_, new)) in points.iter().zip(before).zip(values) {
-            let written = Written {
+            let written = RegisterWrite {
                 client: self.client,
                 table: point.table,
                 at: point.at,

@@ -10,9 +10,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::common::{Clock, init, spec};
-use timeloom_bus::{Action, Bus, Record};
+use timeloom_bus::{Bus, HoldRecord, RecordKind};
 use timeloom_plant::modbus::{
-    DeviceSpec, DeviceStats, Encoding, ModbusDevice, Point, RegisterMap, Table, Trouble, Written,
+    DeviceSpec, DeviceStats, Encoding, ModbusDevice, Point, RegisterMap, RegisterWrite, Table,
+    Trouble,
 };
 use timeloom_plant::{Exchange, Fault, PlantProcess};
 use tokio_modbus::ExceptionCode;
@@ -24,8 +25,8 @@ struct World {
     device: ModbusDevice,
     exchange: Arc<Exchange>,
     trouble: Mutex<Receiver<Trouble>>,
-    writes: Mutex<Receiver<Written>>,
-    records: Mutex<Receiver<Record>>,
+    writes: Mutex<Receiver<RegisterWrite>>,
+    records: Mutex<Receiver<HoldRecord>>,
 }
 
 fn point(table: Table, at: u16, encoding: Encoding, signal: &str) -> Point {
@@ -207,7 +208,7 @@ fn every_function_works() {
     // arrive before the pause has ended.
     assert!((1..=12).contains(&world.clock.pauses.load(SeqCst)));
     assert!(world.records.lock().unwrap().try_iter().any(|record| {
-        record.action == Action::Hold
+        record.action == RecordKind::Hold
             && record.reason == "read input 0+1"
             && record.requester.starts_with("relay for 127.0.0.1:")
     }));
@@ -216,7 +217,7 @@ fn every_function_works() {
 
 /// Every value written must be reported, in order, with the client and the signal's previous value.
 fn writes_are_told(world: &World) {
-    let writes: Vec<Written> = world.writes.lock().unwrap().try_iter().collect();
+    let writes: Vec<RegisterWrite> = world.writes.lock().unwrap().try_iter().collect();
     let told: Vec<_> = (writes.iter())
         .map(|it| (it.table, it.at, &*it.signal, it.new))
         .collect();
@@ -356,10 +357,10 @@ fn overlapping_requests_share_a_pause() {
         ..
     } = world;
     drop((device, exchange, clock));
-    let records: Vec<Record> = records.into_inner().unwrap().iter().collect();
+    let records: Vec<HoldRecord> = records.into_inner().unwrap().iter().collect();
     let held = records
         .iter()
-        .filter(|record| record.action == Action::Hold)
+        .filter(|record| record.action == RecordKind::Hold)
         .count();
     assert_eq!(held, 30);
     assert!(
@@ -367,7 +368,7 @@ fn overlapping_requests_share_a_pause() {
             .windows(2)
             .all(|pair| pair[0].t_virtual <= pair[1].t_virtual)
     );
-    assert_eq!(records.last().unwrap().action, Action::Resume);
+    assert_eq!(records.last().unwrap().action, RecordKind::Resume);
 }
 
 #[test]

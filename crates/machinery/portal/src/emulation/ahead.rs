@@ -16,7 +16,7 @@ use timeloom_time::{Duration, Instant, Virtual};
 use super::engine_core::Core;
 use super::group::EngineGroup;
 use super::meeting::Meeting;
-use super::{Arrive, Emulation};
+use super::{ArrivalCallback, Emulation};
 use crate::poll::Alarm;
 
 /// An engine of the group, and the alarm of its thread.
@@ -27,14 +27,14 @@ struct Seat {
 
 impl EngineGroup {
     /// Returns a function with which the owner of a stopped clock lets the network in these engines
-    /// run ahead of the clock; any thread may call it. The network runs up to the given instant, but
-    /// not past the first instant at which it has a frame for a portal. The callback then receives
-    /// the instant reached and moves the clock there before any frame is delivered. Returns false,
-    /// without a call of the callback, if an engine does not sleep or none is left.
+    /// run ahead of the clock; any thread may call it. The network runs up to the given instant,
+    /// but not past the first instant at which it has a frame for a portal. The callback then
+    /// receives the instant reached and moves the clock there before any frame is delivered.
+    /// Returns false, without a call of the callback, if an engine does not sleep or none is left.
     pub fn ahead(
         &self,
         engines: &[&Emulation],
-    ) -> impl Fn(Instant<Virtual>, Arrive) -> bool + Send + Sync + use<> {
+    ) -> impl Fn(Instant<Virtual>, ArrivalCallback) -> bool + Send + Sync + use<> {
         let group = self.clone();
         let seats: Vec<Seat> = engines.iter().map(|engine| engine.seat()).collect();
         move |limit, arrive| go_ahead(&group, &seats, limit, arrive)
@@ -50,7 +50,12 @@ impl Emulation {
     }
 }
 
-fn go_ahead(group: &EngineGroup, seats: &[Seat], limit: Instant<Virtual>, arrive: Arrive) -> bool {
+fn go_ahead(
+    group: &EngineGroup,
+    seats: &[Seat],
+    limit: Instant<Virtual>,
+    arrive: ArrivalCallback,
+) -> bool {
     // An engine that has died is not there any more.
     let present = seats
         .iter()
@@ -178,8 +183,8 @@ impl Core {
         }
     }
 
-    /// Ends that: the engine's thread is to be woken again by input. Returns false if there is
-    /// something to be done in that thread already.
+    /// Ends a run ahead of the clock: from now on, input wakes the engine's thread. Returns false
+    /// if that thread already has something to do.
     fn end_ahead(&mut self) -> bool {
         let next = self.paced.engine.next_wake();
         if let Some(member) = &self.member {

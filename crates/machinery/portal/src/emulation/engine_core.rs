@@ -1,7 +1,7 @@
 //! Engine with its portals, and the steps of which an iteration consists.
 //!
-//! The engine's thread ([`super::worker`]) holds the lock of this state while it is awake. While all
-//! threads of a network sleep, the owner of a stopped clock may run the engines ahead of it
+//! The engine's thread ([`super::worker`]) holds the lock of this state while it is awake. While
+//! all threads of a network sleep, the owner of a stopped clock may run the engines ahead of it
 //! ([`super::ahead`]).
 
 use std::any::Any;
@@ -16,7 +16,7 @@ use timeloom_time::{Duration, Instant, Virtual, Wall};
 
 use super::group::{Exchanged, Member};
 use super::meeting::Meeting;
-use super::{Arriving, Capture, Passed, Report, Sample};
+use super::{Capture, CaptureProgressCallback, FrameArrivalCallback, Report, Sample};
 use crate::filter::reports_groups;
 use crate::moderation::Moderation;
 use crate::poll::Poll;
@@ -29,14 +29,15 @@ pub(super) struct Core {
     pub(super) timing: Timing,
     pub(super) attachments: Vec<Attachment>,
     pub(super) by_node: HashMap<Node, usize>,
-    pub(super) arriving: Option<Arriving>,
+    pub(super) arriving: Option<FrameArrivalCallback>,
     pub(super) reproduces: bool,
     pub(super) capture: Option<Capture>,
-    pub(super) passed: Option<Passed>,
+    pub(super) passed: Option<CaptureProgressCallback>,
     pub(super) sampler: Option<Sampler>,
     /// Instant at which the followed clock stops by itself.
     pub(super) ceiling: Instant<Virtual>,
-    /// The same, or an earlier instant up to which other engines let this one run.
+    /// Instant up to which this engine may run: `ceiling`, or an earlier limit set by other
+    /// engines.
     pub(super) stop: Instant<Virtual>,
     pub(super) moderation: Moderation,
     pub(super) first: bool,
@@ -88,8 +89,9 @@ impl Sampler {
     }
 }
 
-/// Events between two checks of the portals, and frames between two checks of the events.
+/// Number of events between two checks of the portals.
 const EVENTS: u64 = 256;
+/// Number of frames between two checks of the events.
 const FRAMES: usize = 64;
 
 impl Core {
@@ -230,9 +232,9 @@ impl Core {
     }
 
     /// Marks a generation of another engine as dead.
-    pub(super) fn bury(&mut self, there: Owner, epoch: u64) {
+    pub(super) fn mark_dead(&mut self, there: Owner, epoch: u64) {
         if let Some(peers) = &mut self.peers {
-            peers.bury(&mut self.paced.engine, there, epoch);
+            peers.mark_dead(&mut self.paced.engine, there, epoch);
         }
     }
 

@@ -6,8 +6,8 @@
 //! other engine and received from it. When all are asleep and every packet sent was received, the
 //! network *rests*, and its next event is the earliest of all.
 //!
-//! **What follows for exact engines.** Until the first engine wakes, no engine has sent anything, and
-//! none acts before the next event or the present, whichever is earlier. That instant is the
+//! **What follows for exact engines.** Until the first engine wakes, no engine has sent anything,
+//! and none acts before the next event or the present, whichever is earlier. That instant is the
 //! *floor*: a promise of all engines at once. After a skip each engine therefore runs up to the
 //! present without waiting for promises, whose number would grow with the time skipped over.
 //!
@@ -19,9 +19,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use timeloom_net::Owner;
 use timeloom_time::{Instant, Virtual};
 
-use crate::Follow;
+use crate::FollowedClock;
 
-/// Engines whose next event is announced to a clock as one ([`Follow::asleep`]).
+/// Engines whose next event is announced to a clock as one ([`FollowedClock::asleep`]).
 #[derive(Clone)]
 pub struct EngineGroup(Arc<Shared>);
 
@@ -40,7 +40,7 @@ pub(super) struct Exchanged {
 }
 
 struct Shared {
-    clock: Box<dyn Follow + Sync>,
+    clock: Box<dyn FollowedClock + Sync>,
     state: Mutex<State>,
     /// Instant before which no engine acts, virtual ns.
     floor: AtomicI64,
@@ -68,7 +68,7 @@ struct Seat {
 
 impl EngineGroup {
     /// Creates the group of engines 0 to `engines` − 1, which all follow `clock`.
-    pub fn new(engines: Owner, clock: Box<dyn Follow + Sync>) -> Self {
+    pub fn new(engines: Owner, clock: Box<dyn FollowedClock + Sync>) -> Self {
         let count = usize::from(engines);
         let seat = || Seat {
             sent: vec![0; count],
@@ -86,7 +86,7 @@ impl EngineGroup {
         }))
     }
 
-    /// Returns the place of engine `here`, for its [`Options`](crate::Options).
+    /// Returns the place of engine `here`, for its [`EmulationOptions`](crate::EmulationOptions).
     ///
     /// # Panics
     /// Panics if the group has no such engine.
@@ -232,7 +232,7 @@ mod tests {
     #[derive(Clone)]
     struct Told(Arc<Mutex<Vec<Option<Instant<Virtual>>>>>);
 
-    impl Follow for Told {
+    impl FollowedClock for Told {
         fn map(&self) -> ClockMap<Wall, Virtual> {
             ClockMap::new(Instant::ZERO, Instant::ZERO, Rate::STOPPED)
         }

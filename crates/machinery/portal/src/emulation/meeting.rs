@@ -15,7 +15,7 @@ use super::group::Exchanged;
 /// Connection of a worker to the other engines.
 pub(super) struct Meeting {
     portal: Portal,
-    /// Number of processors, on which it depends if polling for a promise is useful.
+    /// Number of processors. It determines whether polling for a promise is useful.
     cores: usize,
 }
 
@@ -47,10 +47,10 @@ impl Meeting {
 
     /// Marks the generation of engine `there` that began at `epoch` as dead. Messages that it sent
     /// before are received first.
-    pub(super) fn bury(&mut self, engine: &mut Engine<World>, there: Owner, epoch: u64) {
+    pub(super) fn mark_dead(&mut self, engine: &mut Engine<World>, there: Owner, epoch: u64) {
         // A connection that has failed has no more messages.
         let _ = self.portal.receive(engine, wall_now());
-        self.portal.bury(&mut engine.model, there, epoch);
+        self.portal.mark_dead(&mut engine.model, there, epoch);
     }
 
     /// Sends outgoing packets, and the instant up to which this engine has run.
@@ -92,8 +92,8 @@ impl Meeting {
         wished.map_or(speak, |wished| wished.min(speak))
     }
 
-    /// Makes input wake the sleeping thread again after [`Meeting::wake`]; returns false if there is
-    /// some already.
+    /// Makes input wake the sleeping thread again after [`Meeting::wake`]; returns false if there
+    /// is some already.
     pub(super) fn listen(&self) -> bool {
         self.portal.doze()
     }

@@ -26,7 +26,7 @@ use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Instant, Virtual, Wall};
 
 use crate::poll::{Alarm, Poll};
-use crate::{Follow, PacketPort, Port, PortalError, Received, TxStatus};
+use crate::{FollowedClock, PacketPort, Port, PortalError, Received, TxStatus};
 pub use datagram::TunnelKey;
 use datagram::{Datagram, open};
 use line::{Incoming, Outgoing};
@@ -89,7 +89,7 @@ impl Tunnels {
         socket: UdpSocket,
         key: TunnelKey,
         ends: Vec<TunnelEnd>,
-        clock: Box<dyn Follow>,
+        clock: Box<dyn FollowedClock>,
     ) -> Result<Self, PortalError> {
         let failed = |error| PortalError::kernel("start the tunnels", error);
         let alarm = Alarm::new().map_err(failed)?;
@@ -189,7 +189,7 @@ struct Worker {
     ends: Vec<End>,
     socket: UdpSocket,
     key: TunnelKey,
-    clock: Box<dyn Follow>,
+    clock: Box<dyn FollowedClock>,
     poll: Poll,
     alarm: Alarm,
     over: Arc<AtomicBool>,

@@ -8,7 +8,7 @@ use std::time::Duration as StdDuration;
 
 use timeloom_engine::Random;
 use timeloom_net::{Impairment, LinkConfig, QueueConfig};
-use timeloom_portal::{Filter, Options, PortReport, Rule};
+use timeloom_portal::{EmulationOptions, Filter, PortReport, Rule};
 use timeloom_time::{Duration, Instant};
 
 use crate::world::{Setup, Testbed, build};
@@ -180,11 +180,11 @@ fn captures_show_the_frames_of_a_wire() {
         LinkConfig::new(10_000_000_000, Duration::ZERO),
         Setup {
             watch: true,
-            options: Options {
+            options: EmulationOptions {
                 capture: Some(Box::new(move |port, at, _, bytes: &[u8]| {
                     frames.send((port, at, bytes.to_vec())).unwrap();
                 })),
-                ..Options::default()
+                ..EmulationOptions::default()
             },
             ..Setup::default()
         },
@@ -224,7 +224,7 @@ fn sum(bytes: &[u8]) -> u32 {
 fn a_packet_socket_is_a_portal_too() {
     use timeloom_fabric::{Fabric, LinkSpec, NetworkSpec, StationSpec};
     use timeloom_net::NetworkBuilder;
-    use timeloom_portal::{Commanded, Emulation, PacketOptions, PacketPort, Portals, Timing};
+    use timeloom_portal::{Emulation, ManualClock, PacketOptions, PacketPort, Portals, Timing};
     use timeloom_time::Rate;
 
     for offloads in [true, false] {
@@ -268,9 +268,10 @@ fn a_packet_socket_is_a_portal_too() {
             let filters = Default::default();
             portals.join(node, name, Box::new(port), filters).unwrap();
         }
-        let clock = std::sync::Arc::new(Commanded::new(Rate::ONE));
+        let clock = std::sync::Arc::new(ManualClock::new(Rate::ONE));
         let timing = Timing::Follow(Box::new(clock));
-        let emulation = Emulation::start(world, portals, timing, Options::default()).unwrap();
+        let emulation =
+            Emulation::start(world, portals, timing, EmulationOptions::default()).unwrap();
         let listener = fabric
             .station("b")
             .unwrap()
@@ -304,10 +305,10 @@ fn frames_dropped_by_the_kernel_are_counted() {
     let testbed = build(
         LinkConfig::new(1_000_000_000, Duration::ZERO),
         Setup {
-            options: Options {
+            options: EmulationOptions {
                 // The thread seldom reads the portal.
                 moderation: Duration::from_ms(500),
-                ..Options::default()
+                ..EmulationOptions::default()
             },
             ..Setup::default()
         },
@@ -343,9 +344,9 @@ fn frames_of_one_iteration_go_out_as_a_train() {
     for join in [true, false] {
         let setup = Setup {
             steps: true,
-            options: Options {
+            options: EmulationOptions {
                 join,
-                ..Options::default()
+                ..EmulationOptions::default()
             },
             ..Setup::default()
         };

@@ -15,7 +15,9 @@ use timeloom_net::{
 use timeloom_peering::datagram::Key;
 use timeloom_peering::peer::PeerConfig;
 use timeloom_peering::{Cut, Endpoint, Portal, Ring};
-use timeloom_portal::{Commanded, Emulation, EngineGroup, Follow, Options, Portals, Timing};
+use timeloom_portal::{
+    Emulation, EmulationOptions, EngineGroup, FollowedClock, ManualClock, Portals, Timing,
+};
 use timeloom_ptp::Profile;
 use timeloom_ptp_net::{ClockOptions, NodeOptions, PtpNode, Role, Tally, Transport};
 use timeloom_sys::wall_now;
@@ -47,9 +49,9 @@ fn network() -> (World, Vec<Owner>) {
 }
 
 /// Clock that stops by itself at an instant.
-struct Until(Arc<Commanded>, Instant<Virtual>);
+struct Until(Arc<ManualClock>, Instant<Virtual>);
 
-impl Follow for Until {
+impl FollowedClock for Until {
     fn map(&self) -> ClockMap<Wall, Virtual> {
         self.0.map()
     }
@@ -64,19 +66,19 @@ impl Follow for Until {
 fn two(
     make: impl Fn() -> (World, Vec<Owner>),
     (waits, end): (bool, Instant<Virtual>),
-    prepare: impl FnMut(Owner, &mut World, &mut Options),
-) -> (Vec<Emulation>, Arc<Commanded>) {
-    let clock = Arc::new(Commanded::new(Rate::STOPPED));
+    prepare: impl FnMut(Owner, &mut World, &mut EmulationOptions),
+) -> (Vec<Emulation>, Arc<ManualClock>) {
+    let clock = Arc::new(ManualClock::new(Rate::STOPPED));
     let follow = || Until(Arc::clone(&clock), end);
     (two_by(make, waits, follow, prepare), clock)
 }
 
 /// Runs two engines of one network that follow such a clock.
-fn two_by<F: Follow + 'static>(
+fn two_by<F: FollowedClock + 'static>(
     make: impl Fn() -> (World, Vec<Owner>),
     waits: bool,
     follow: impl Fn() -> F,
-    mut prepare: impl FnMut(Owner, &mut World, &mut Options),
+    mut prepare: impl FnMut(Owner, &mut World, &mut EmulationOptions),
 ) -> Vec<Emulation> {
     let (left, right) = Ring::pair(Ring::PACKETS).unwrap();
     left.greet(wall_now());
@@ -95,9 +97,9 @@ fn two_by<F: Follow + 'static>(
             ..PeerConfig::default()
         };
         peers.add(&mut world, 1 - here, Endpoint::Ring(ring), config);
-        let mut options = Options {
+        let mut options = EmulationOptions {
             peers: Some(peers),
-            ..Options::default()
+            ..EmulationOptions::default()
         };
         prepare(here, &mut world, &mut options);
         let timing = Timing::Follow(Box::new(follow()));
@@ -144,7 +146,7 @@ impl Standing {
     }
 }
 
-impl Follow for Standing {
+impl FollowedClock for Standing {
     fn map(&self) -> ClockMap<Wall, Virtual> {
         ClockMap::new(wall_now(), self.0.0.lock().unwrap().now, Rate::STOPPED)
     }
@@ -158,7 +160,7 @@ impl Follow for Standing {
     }
 }
 
-fn set_rate(engines: &[Emulation], clock: &Arc<Commanded>, rate: Rate) {
+fn set_rate(engines: &[Emulation], clock: &Arc<ManualClock>, rate: Rate) {
     clock.set_rate(rate);
     engines.iter().for_each(Emulation::wake);
 }
@@ -209,8 +211,8 @@ fn engines_that_wait_have_every_packet_at_the_instant_of_one_engine() {
     assert_eq!(sorted(&found), expected);
 }
 
-/// Runs two engines of the network up to `end` by moves of a clock that stands in between: `go` gets
-/// the clock, a function that lets the engines run ahead of it, and their next event.
+/// Runs two engines of the network up to `end` by moves of a clock that stands in between: `go`
+/// gets the clock, a function that lets the engines run ahead of it, and their next event.
 fn by_moves(
     end: Instant<Virtual>,
     go: impl Fn(&Standing, &dyn Fn(Instant<Virtual>) -> Instant<Virtual>, Instant<Virtual>),
@@ -307,7 +309,7 @@ fn clocks(transport: Transport) -> (World, Vec<Owner>) {
             seed: u64::from(node.0),
             ..ClockOptions::default()
         };
-        options.clock.crystal.frequency = RateError::from_ppb(ppb);
+        options.clock.oscillator.frequency = RateError::from_ppb(ppb);
         assert!(PtpNode::attach(&mut world, node, &options));
     }
     let east = [slave, to, s2];

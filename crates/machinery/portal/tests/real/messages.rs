@@ -13,7 +13,7 @@ use rustix::net::RecvFlags;
 use rustix::net::sockopt::{Ipv4PathMtuDiscovery, ip_mtu, set_ip_mtu_discover, set_ip_ttl};
 use timeloom_fabric::{Fabric, Namespace};
 use timeloom_net::{LinkConfig, NetworkBuilder, PortId, QueueConfig};
-use timeloom_portal::{Commanded, Emulation, Options, Portals, Timing};
+use timeloom_portal::{Emulation, EmulationOptions, ManualClock, Portals, Timing};
 use timeloom_sys::control::{Control, ControlMessage, hear_errors, receive};
 use timeloom_time::{Duration, Rate};
 
@@ -49,8 +49,8 @@ fn path(middle: LinkConfig) -> Path {
             .join(node, name, Box::new(tap), Default::default())
             .unwrap();
     }
-    let timing = Timing::Follow(Box::new(Arc::new(Commanded::new(Rate::ONE))));
-    let emulation = Emulation::start(world, portals, timing, Options::default()).unwrap();
+    let timing = Timing::Follow(Box::new(Arc::new(ManualClock::new(Rate::ONE))));
+    let emulation = Emulation::start(world, portals, timing, EmulationOptions::default()).unwrap();
     Path {
         emulation,
         fabric,

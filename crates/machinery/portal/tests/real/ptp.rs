@@ -14,7 +14,7 @@ use std::time::{Duration as StdDuration, Instant as StdInstant, SystemTime};
 
 use timeloom_fabric::{Fabric, NetworkSpec, StationSpec};
 use timeloom_net::{LinkConfig, NetworkBuilder, Node, Pattern, Size, TrafficConfig};
-use timeloom_portal::{Commanded, Emulation, Options, Portals, Timing};
+use timeloom_portal::{Emulation, EmulationOptions, ManualClock, Portals, Timing};
 use timeloom_ptp::{DelayMechanism, Profile};
 use timeloom_ptp_net::{ClockOptions, NodeOptions, PtpNode, Role, Transport};
 use timeloom_time::{Duration, Instant, Rate};
@@ -64,7 +64,7 @@ fn offsets(profile: Profile, transport: Transport, transparent: bool) -> (Vec<f6
     let mean = Duration::from_us(10_500);
     let load = TrafficConfig::udp(Pattern::Poisson { mean }, Size::Fixed(1_000));
     world.add_traffic(right, left, load).unwrap();
-    let clock = Arc::new(Commanded::new(Rate::ONE));
+    let clock = Arc::new(ManualClock::new(Rate::ONE));
     let civil = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .unwrap();
@@ -77,7 +77,7 @@ fn offsets(profile: Profile, transport: Transport, transparent: bool) -> (Vec<f6
             seed: u64::from(node.0),
             ..ClockOptions::default()
         };
-        options.clock.crystal.frequency = timeloom_clock::RateError::from_ppb(ppb);
+        options.clock.oscillator.frequency = timeloom_clock::RateError::from_ppb(ppb);
         assert!(PtpNode::attach(&mut world, node, &options));
     };
     attach(gm, Role::Grandmaster, 0);
@@ -92,7 +92,7 @@ fn offsets(profile: Profile, transport: Transport, transparent: bool) -> (Vec<f6
         .join(slave, "slave", port, Default::default())
         .unwrap();
     let timing = Timing::Follow(Box::new(Arc::clone(&clock)));
-    let emulation = Emulation::start(world, portals, timing, Options::default()).unwrap();
+    let emulation = Emulation::start(world, portals, timing, EmulationOptions::default()).unwrap();
 
     let mut command = Command::new("ptp4l");
     let search = std::env::var("PATH").unwrap_or_default();

@@ -5,13 +5,15 @@ use std::sync::Arc;
 
 use timeloom_fabric::{Fabric, Namespace, NetworkSpec, StationSpec};
 use timeloom_net::{LinkConfig, NetworkBuilder, Node, World};
-use timeloom_portal::{Address, Commanded, Emulation, Filter, Options, Portals, Tap, Timing};
+use timeloom_portal::{
+    Address, Emulation, EmulationOptions, Filter, ManualClock, Portals, Tap, Timing,
+};
 use timeloom_time::{Duration, Rate};
 
 /// Objects of a test. The field order makes the emulation end before the namespaces.
 pub(crate) struct Testbed {
     pub(crate) emulation: Emulation,
-    pub(crate) clock: Arc<Commanded>,
+    pub(crate) clock: Arc<ManualClock>,
     pub(crate) b_address: Ipv4Addr,
     fabric: Fabric,
 }
@@ -22,7 +24,7 @@ pub(crate) struct Setup {
     pub(crate) rate: Option<Rate>,
     pub(crate) steps: bool,
     pub(crate) filters: [Filter; 2],
-    pub(crate) options: Options,
+    pub(crate) options: EmulationOptions,
     /// True if both ports of the link between the router and `b` are watched.
     pub(crate) watch: bool,
 }
@@ -69,7 +71,7 @@ pub(crate) fn build(link: LinkConfig, mut setup: Setup) -> Testbed {
         portals.join(node, name, Box::new(tap), filters).unwrap();
     }
     let b_address = world.address(world.port_of(b).unwrap());
-    let clock = Arc::new(Commanded::new(setup.rate.unwrap_or(Rate::ONE)));
+    let clock = Arc::new(ManualClock::new(setup.rate.unwrap_or(Rate::ONE)));
     let timing = if setup.steps {
         Timing::Steps
     } else {

@@ -12,7 +12,7 @@ use super::sync_line::exact_ns;
 /// Line of the log. Instants are of the system clock, in nanoseconds since 1970.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
-pub enum Line {
+pub enum EvidenceLine {
     /// Sync message and its outcome.
     Sync(Box<SyncLine>),
     /// Violation that does not belong to a Sync under way.
@@ -117,7 +117,7 @@ pub struct Alarm {
     pub violation: Violation,
 }
 
-impl fmt::Display for Line {
+impl fmt::Display for EvidenceLine {
     /// Formats the line as readable text. Lines that only a log needs give an empty text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

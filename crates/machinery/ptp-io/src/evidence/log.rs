@@ -7,17 +7,17 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 
-use super::Line;
+use super::EvidenceLine;
 use crate::PtpError;
 
 /// Function that formats a line.
-type Format = fn(&Line) -> String;
+type Format = fn(&EvidenceLine) -> String;
 
 /// Writer that formats and writes lines in a thread of its own, so that neither formatting nor a
 /// slow disk delays a Sync.
 #[derive(Debug)]
 pub struct LineWriter {
-    lines: Option<Sender<(Line, Format)>>,
+    lines: Option<Sender<(EvidenceLine, Format)>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -55,16 +55,16 @@ impl LineWriter {
     }
 
     /// Returns a sink for [`super::Evidence`] that writes JSON.
-    pub fn json(&self) -> impl FnMut(&Line) + Send + use<> {
+    pub fn json(&self) -> impl FnMut(&EvidenceLine) + Send + use<> {
         self.sink(|line| serde_json::to_string(line).expect("lines are plain data"))
     }
 
     /// Returns a sink that writes readable text, without lines that only a log needs.
-    pub fn text(&self) -> impl FnMut(&Line) + Send + use<> {
-        self.sink(Line::to_string)
+    pub fn text(&self) -> impl FnMut(&EvidenceLine) + Send + use<> {
+        self.sink(EvidenceLine::to_string)
     }
 
-    fn sink(&self, format: Format) -> impl FnMut(&Line) + Send + use<> {
+    fn sink(&self, format: Format) -> impl FnMut(&EvidenceLine) + Send + use<> {
         let lines = self.lines.clone();
         move |line| {
             if let Some(lines) = &lines {
@@ -74,7 +74,7 @@ impl LineWriter {
     }
 }
 
-fn write_lines(queue: &Receiver<(Line, Format)>, mut file: impl Write) {
+fn write_lines(queue: &Receiver<(EvidenceLine, Format)>, mut file: impl Write) {
     while let Ok(first) = queue.recv() {
         for (line, format) in std::iter::once(first).chain(queue.try_iter()) {
             let text = format(&line);

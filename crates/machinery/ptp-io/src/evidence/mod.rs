@@ -20,9 +20,9 @@ use timeloom_ptp::security::{Failure, Reason, Suspect};
 use timeloom_sys::clock::realtime_ns;
 use timeloom_wire::{ClockIdentity, PortIdentity};
 
-use crate::keys::Loaded;
+use crate::keys::LoadedKeys;
 use crate::{Counters, Observer};
-pub use line::{Alarm, Line, Violation};
+pub use line::{Alarm, EvidenceLine, Violation};
 pub use log::LineWriter;
 pub use sync_line::SyncLine;
 
@@ -56,12 +56,12 @@ impl Names {
 pub struct Evidence {
     node: Arc<str>,
     names: Arc<Names>,
-    sink: Box<dyn FnMut(Line) + Send>,
+    sink: Box<dyn FnMut(EvidenceLine) + Send>,
 }
 
 impl Evidence {
     /// Creates the converter for the reports of `node`. The lines are passed to `sink`.
-    pub fn new(node: &str, names: Names, sink: Box<dyn FnMut(Line) + Send>) -> Self {
+    pub fn new(node: &str, names: Names, sink: Box<dyn FnMut(EvidenceLine) + Send>) -> Self {
         Self {
             node: node.into(),
             names: Arc::new(names),
@@ -84,7 +84,7 @@ impl Observer for Evidence {
     fn report(&mut self, report: &Report) {
         let (t_ns, node) = (realtime_ns(), self.node.to_string());
         let line = match report {
-            Report::Sync(sync) => Line::Sync(Box::new(SyncLine {
+            Report::Sync(sync) => EvidenceLine::Sync(Box::new(SyncLine {
                 t_ns,
                 node: self.node.clone(),
                 names: self.names.clone(),
@@ -93,20 +93,20 @@ impl Observer for Evidence {
             Report::Failure {
                 failure,
                 in_record: false,
-            } => Line::Alarm(Box::new(self.alarm(failure))),
+            } => EvidenceLine::Alarm(Box::new(self.alarm(failure))),
             Report::PeerDelay {
                 port,
                 neighbour,
                 delay,
                 ..
-            } => Line::Link {
+            } => EvidenceLine::Link {
                 t_ns,
                 node,
                 port: *port,
                 neighbour: self.names.port(*neighbour),
                 delay: *delay,
             },
-            Report::State { state, grandmaster } => Line::State {
+            Report::State { state, grandmaster } => EvidenceLine::State {
                 t_ns,
                 node,
                 state: state.to_string(),
@@ -117,7 +117,7 @@ impl Observer for Evidence {
                 egress,
                 sequence,
                 residence,
-            } => Line::Relay {
+            } => EvidenceLine::Relay {
                 t_ns,
                 node,
                 sequence: *sequence,
@@ -135,12 +135,12 @@ impl Observer for Evidence {
         (self.sink)(line);
     }
 
-    fn rekeyed(&mut self, keys: &Loaded) {
+    fn rekeyed(&mut self, keys: &LoadedKeys) {
         self.names = Arc::new(keys.names.clone());
     }
 
     fn notice(&mut self, text: &str) {
-        (self.sink)(Line::Notice {
+        (self.sink)(EvidenceLine::Notice {
             t_ns: realtime_ns(),
             node: self.node.to_string(),
             text: text.to_owned(),
@@ -149,7 +149,7 @@ impl Observer for Evidence {
 
     fn ended(&mut self, counters: &Counters) {
         let counters = counters.clone();
-        (self.sink)(Line::Summary {
+        (self.sink)(EvidenceLine::Summary {
             t_ns: realtime_ns(),
             node: self.node.to_string(),
             received: counters.received,

@@ -42,7 +42,7 @@ fn report_of_a_sync() -> SyncReport {
     }
 }
 
-fn told(reports: &[Report]) -> Vec<Line> {
+fn told(reports: &[Report]) -> Vec<EvidenceLine> {
     let (told, lines) = channel();
     let sink = Box::new(move |line| {
         let _ = told.send(line);
@@ -58,7 +58,7 @@ fn told(reports: &[Report]) -> Vec<Line> {
 #[test]
 fn a_record_is_a_line_to_the_last_bit() {
     let lines = told(&[Report::Sync(Box::new(report_of_a_sync()))]);
-    let [Line::Sync(sync)] = &lines[..] else {
+    let [EvidenceLine::Sync(sync)] = &lines[..] else {
         panic!("{lines:?}")
     };
     assert_eq!(sync.report, report_of_a_sync());
@@ -86,11 +86,11 @@ fn a_violation_is_told_once() {
     };
     let report = |in_record| Report::Failure { failure, in_record };
     let lines = told(&[report(true), report(false)]);
-    assert!(matches!(&lines[..], [Line::Alarm(_)]), "{lines:?}");
+    assert!(matches!(&lines[..], [EvidenceLine::Alarm(_)]), "{lines:?}");
 }
 
 /// Returns a Sync's line. The test of the feed uses it too.
-pub(crate) fn line_of_a_sync() -> Line {
+pub(crate) fn line_of_a_sync() -> EvidenceLine {
     let of = report_of_a_sync();
     let sync = SyncReport {
         hops: Vec::new(),

@@ -54,7 +54,7 @@ pub(super) fn read<T: DeserializeOwned>(path: &Path, kind: Kind) -> Result<T, Pt
         .map_err(PtpError::file(path))?;
     if text.len() as u64 > MOST_BYTES {
         return Err(PtpError::usage(format!(
-            "{} is longer than {MOST_BYTES} bytes: no key file",
+            "{} is longer than {MOST_BYTES} bytes, so it is not a key file",
             path.display()
         )));
     }

@@ -32,11 +32,11 @@ impl GroupFile {
         let key = from_hex(&self.key).filter(|key| key.len() >= LEAST);
         let key = key.ok_or_else(|| {
             PtpError::usage(format!(
-                "`key` is to be {LEAST} octets or more in hexadecimal digits"
+                "`key` must be at least {LEAST} octets, in hexadecimal digits"
             ))
         })?;
         if self.key_id == 0 {
-            return Err(PtpError::usage("`key_id` counts from 1"));
+            return Err(PtpError::usage("`key_id` must be at least 1"));
         }
         Ok(GroupKey::new(self.policy, self.key_id, &key))
     }

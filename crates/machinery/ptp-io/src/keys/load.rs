@@ -30,7 +30,7 @@ pub struct KeyDirectory {
 
 /// Keys that were loaded and checked.
 #[derive(Clone, Debug)]
-pub struct Loaded {
+pub struct LoadedKeys {
     /// This clock's identity, from its key file.
     pub clock: ClockIdentity,
     /// Name of this clock.
@@ -70,7 +70,7 @@ impl KeyDirectory {
     /// # Errors
     /// Fails with a readable reason, for example a wrong permission, signature, proof, epoch or
     /// index.
-    pub fn load(&mut self) -> Result<Loaded, PtpError> {
+    pub fn load(&mut self) -> Result<LoadedKeys, PtpError> {
         self.seen = self.times();
         let loaded = self.check(realtime_ns() / 1_000_000_000)?;
         self.serial = loaded.0.serial;
@@ -110,7 +110,7 @@ impl KeyDirectory {
         times?.try_into().ok()
     }
 
-    fn check(&self, now_s: i64) -> Result<(Loaded, Vec<(u8, i64)>), PtpError> {
+    fn check(&self, now_s: i64) -> Result<(LoadedKeys, Vec<(u8, i64)>), PtpError> {
         let node = NodeFile::read(&self.path.join(FILES[0]))?;
         let path = self.path.join(FILES[1]);
         let ring = RingFile::read(&path)?;
@@ -160,7 +160,7 @@ impl KeyDirectory {
             .iter()
             .filter_map(|member| Some((member.identity().ok()?, member.name.clone())))
             .collect();
-        let loaded = Loaded {
+        let loaded = LoadedKeys {
             clock,
             name: node.name,
             index,
@@ -175,7 +175,7 @@ impl KeyDirectory {
     }
 }
 
-impl Loaded {
+impl LoadedKeys {
     /// Returns the keys in the form that the state machines use.
     pub fn security(
         &self,

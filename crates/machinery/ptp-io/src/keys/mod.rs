@@ -32,6 +32,6 @@ pub use authority::{SignRequest, make_authority, sign_ring};
 pub use file::suite_name;
 pub use group::GroupFile;
 pub(crate) use ledger::{FileLedger, KeyLock};
-pub use load::{KeyDirectory, Loaded};
+pub use load::{KeyDirectory, LoadedKeys};
 pub use node::{make_node, rotate};
 pub use ring::{EpochRule, MemberFile, RingFile};

@@ -66,7 +66,7 @@ impl NodeFile {
 
     pub(super) fn identity(&self) -> Result<ClockIdentity, PtpError> {
         parse_clock(&self.clock)
-            .ok_or_else(|| PtpError::usage(format!("`{}` is no clock identity", self.clock)))
+            .ok_or_else(|| PtpError::usage(format!("`{}` is not a clock identity", self.clock)))
     }
 
     pub(super) fn secret(&self, epoch: u8) -> Option<&SecretFile> {
@@ -139,7 +139,7 @@ pub fn make_node(
 ) -> Result<(), PtpError> {
     if !(1..=MAX_PORTS).contains(&ports) {
         return Err(PtpError::usage(format!(
-            "a clock has keys for 1 to {MAX_PORTS} ports"
+            "a clock must have 1 to {MAX_PORTS} ports"
         )));
     }
     std::fs::create_dir_all(directory).map_err(PtpError::file(directory))?;
@@ -152,7 +152,7 @@ pub fn make_node(
     }
     let clock = parse_clock(clock).ok_or_else(|| {
         PtpError::usage(format!(
-            "`{clock}` is no clock identity: write 16 hexadecimal digits"
+            "`{clock}` is not a clock identity: write 16 hexadecimal digits"
         ))
     })?;
     let file = NodeFile {

@@ -74,7 +74,7 @@ impl MemberFile {
     pub fn identity(&self) -> Result<ClockIdentity, PtpError> {
         parse_clock(&self.clock).ok_or_else(|| {
             PtpError::usage(format!(
-                "`{}` is no clock identity: write 16 hexadecimal digits",
+                "`{}` is not a clock identity: write 16 hexadecimal digits",
                 self.clock
             ))
         })
@@ -83,7 +83,7 @@ impl MemberFile {
     pub(super) fn suite(&self) -> Result<Suite, PtpError> {
         suite_named(&self.suite).ok_or_else(|| {
             PtpError::usage(format!(
-                "`{}` is no suite; there are ed25519, bls and bls-once",
+                "`{}` is not a suite; there are ed25519, bls and bls-once",
                 self.suite
             ))
         })
@@ -172,9 +172,10 @@ impl RingFile {
                     match error {
                         KeyError::Proof => "the proof of possession does not hold",
                         KeyError::Index =>
-                            "its index is another clock's or too large, or it has two",
+                            "its index belongs to another clock or is too large, or it has two \
+                             indices",
                         KeyError::Twice => "it has two keys of one epoch",
-                        KeyError::Shared => "its key is another node's, or of another epoch",
+                        KeyError::Shared => "its key belongs to another node or to another epoch",
                     }
                 ))
             })?;

@@ -241,5 +241,5 @@ fn every_epoch_of_bls_once_has_a_ledger_as_long_as_its_key() {
     let error = world
         .sign(|request| request.publics.push(world.0.join("stolen.pub")))
         .expect_err("the same key for two clocks");
-    assert!(error.to_string().contains("another node's"), "{error}");
+    assert!(error.to_string().contains("another node"), "{error}");
 }

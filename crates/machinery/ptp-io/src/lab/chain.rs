@@ -5,9 +5,9 @@ use std::net::Ipv4Addr;
 use timeloom_fabric::{FabricError, MacAddress, Namespace, Plug, connect};
 use timeloom_wire::ClockIdentity;
 
-/// Name of a node's interface towards the grandmaster; the next constant is that of the other
-/// interface.
+/// Name of a node's interface towards the grandmaster.
 pub(super) const UP: &str = "up";
+/// Name of a node's interface towards the slave.
 pub(super) const DOWN: &str = "down";
 
 /// Node of the chain: its name and its namespace.

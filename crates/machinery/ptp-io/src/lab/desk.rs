@@ -23,7 +23,7 @@ use crate::{PtpError, Wake};
 
 /// Result of an attack, with the reactions of the clocks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Attacked {
+pub struct AttackResult {
     /// Number of messages that the attacker changed or created.
     pub attacked: u64,
     /// Number of violations during the attack, by `who: what and where`.
@@ -42,7 +42,7 @@ struct Request {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Answer {
-    Done(Attacked),
+    Done(AttackResult),
     Refused(String),
 }
 
@@ -64,7 +64,11 @@ fn socket_in(directory: &Path) -> PathBuf {
 /// # Errors
 /// Fails if no laboratory runs there, if it has no tapped cable, or if the attack is not one on a
 /// cable.
-pub fn attack(directory: &Path, attack: Attack, length: Duration) -> Result<Attacked, PtpError> {
+pub fn attack(
+    directory: &Path,
+    attack: Attack,
+    length: Duration,
+) -> Result<AttackResult, PtpError> {
     let path = socket_in(directory);
     let mut stream = UnixStream::connect(&path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => PtpError::usage(format!(
@@ -167,7 +171,7 @@ fn answer(mut stream: UnixStream, orders: &Orders, lines: &Lines, wake: &Wake) -
             let ceased = orders.cease();
             sleep(TRACES);
             match attacked.and(ceased) {
-                Ok(()) => Answer::Done(Attacked {
+                Ok(()) => Answer::Done(AttackResult {
                     attacked: orders.attacked() - before,
                     violations: lines.with(|lines| report::violations(&lines[seen..])),
                 }),
@@ -183,26 +187,29 @@ fn answer(mut stream: UnixStream, orders: &Orders, lines: &Lines, wake: &Wake) -
 
 /// Reason why a request is refused.
 #[derive(Debug, thiserror::Error)]
-enum Refused {
+enum AttackRefusal {
     #[error("a request is a line with `attack` and `for_ns`: {0}")]
     Form(#[from] serde_json::Error),
     #[error(transparent)]
     Unknown(#[from] PtpError),
-    #[error("a hop lies, not a wire: start the laboratory with `--attack lie@HOP`")]
+    #[error(
+        "the attack `lie` is one of a hop, not of a wire: start the laboratory with `--attack \
+        lie@HOP`"
+    )]
     Lie,
-    #[error("an attack lasts more than nothing, and an hour at most")]
+    #[error("the duration of an attack must be positive and at most one hour")]
     Length,
 }
 
-fn read(text: &str) -> Result<(Attack, Duration), Refused> {
+fn read(text: &str) -> Result<(Attack, Duration), AttackRefusal> {
     let request: Request = serde_json::from_str(text)?;
     let attack = Attack::named(&request.attack)?;
     if attack == Attack::Lie {
-        return Err(Refused::Lie);
+        return Err(AttackRefusal::Lie);
     }
     let length = Duration::from_ns(request.for_ns);
     if length <= Duration::ZERO || length > ATTACK_AT_MOST {
-        return Err(Refused::Length);
+        return Err(AttackRefusal::Length);
     }
     Ok((attack, length))
 }
@@ -227,9 +234,9 @@ mod tests {
             (r#"{"attack":"flood"}"#, "for_ns"),
             (r#"{"attack":"flood","for_ns":1,"more":1}"#, "more"),
             (r#"{"attack":"rain","for_ns":1}"#, "no attack `rain`"),
-            (r#"{"attack":"lie","for_ns":1}"#, "a hop lies"),
-            (r#"{"attack":"flood","for_ns":0}"#, "more than nothing"),
-            (r#"{"attack":"flood","for_ns":9000000000000}"#, "an hour"),
+            (r#"{"attack":"lie","for_ns":1}"#, "one of a hop"),
+            (r#"{"attack":"flood","for_ns":0}"#, "must be positive"),
+            (r#"{"attack":"flood","for_ns":9000000000000}"#, "one hour"),
         ] {
             let refused = read(text).unwrap_err().to_string();
             assert!(refused.contains(why), "{text}: {refused}");

@@ -28,12 +28,12 @@ use timeloom_wire::tlv::{EntryForm, Suite};
 use timeloom_wire::{SyncRecord, TimeInterval};
 
 use crate::keys::GroupFile;
-use crate::{Line, PtpError, Role, SyncVerdict, Transport, Wake};
+use crate::{EvidenceLine, PtpError, Role, SyncVerdict, Transport, Wake};
 pub use attack::Attack;
 use attack::{Attacker, Orders};
 use chain::{Chain, UP};
 use desk::Desk;
-pub use desk::{Attacked, attack};
+pub use desk::{AttackResult, attack};
 use nodes::Running;
 pub use report::{LabReport, Spread};
 pub use stage::Stage;
@@ -127,7 +127,7 @@ impl LabOptions {
         let count = self.nodes.len();
         if !(2..=18).contains(&count) {
             return Err(PtpError::usage(
-                "a chain has a grandmaster, 0 to 16 hops, and a slave",
+                "a chain must be a grandmaster, 0 to 16 hops, and a slave",
             ));
         }
         if let Some((attack, node)) = self.attack {
@@ -271,14 +271,14 @@ pub const PEACE: usize = 20;
 
 /// Evidence lines of all programs, in the order of arrival.
 #[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<Line>>>);
+struct Lines(Arc<Mutex<Vec<EvidenceLine>>>);
 
 impl Lines {
-    fn with<R>(&self, look: impl FnOnce(&mut Vec<Line>) -> R) -> R {
+    fn with<R>(&self, look: impl FnOnce(&mut Vec<EvidenceLine>) -> R) -> R {
         look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn take(&self) -> Vec<Line> {
+    fn take(&self) -> Vec<EvidenceLine> {
         self.with(std::mem::take)
     }
 }
@@ -307,9 +307,9 @@ impl Tally {
 }
 
 /// Returns a function that collects evidence lines and counts Syncs. Only the slave reports Syncs.
-fn sink(lines: Lines, tally: Arc<Tally>) -> Box<dyn FnMut(Line) + Send> {
+fn sink(lines: Lines, tally: Arc<Tally>) -> Box<dyn FnMut(EvidenceLine) + Send> {
     Box::new(move |line| {
-        if let Line::Sync(sync) = &line {
+        if let EvidenceLine::Sync(sync) = &line {
             tally.add(&sync.report.record);
         }
         lines.with(|lines| lines.push(line));
@@ -318,7 +318,7 @@ fn sink(lines: Lines, tally: Arc<Tally>) -> Box<dyn FnMut(Line) + Send> {
 
 fn write_out(
     directory: &Path,
-    lines: &[Line],
+    lines: &[EvidenceLine],
     logs: &BTreeMap<String, String>,
 ) -> Result<(), PtpError> {
     let path = directory.join("evidence.jsonl");

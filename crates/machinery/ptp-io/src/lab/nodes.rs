@@ -11,7 +11,8 @@ use super::ptp4l::Ptp4l;
 use super::{Attack, LabOptions, NodeKind};
 use crate::keys::{SignRequest, make_authority, make_node, sign_ring};
 use crate::{
-    Auth, Channel, Counters, Evidence, Line, Names, Observer, Options, Program, PtpError, Wake,
+    Auth, Channel, Counters, Evidence, EvidenceLine, Names, Observer, Program, ProgramOptions,
+    PtpError, Wake,
 };
 
 /// Running program of a node.
@@ -84,7 +85,7 @@ pub(super) fn start(
     options: &LabOptions,
     node: usize,
     chain: &Chain,
-    sink: Box<dyn FnMut(Line) + Send>,
+    sink: Box<dyn FnMut(EvidenceLine) + Send>,
 ) -> Result<Running, PtpError> {
     let site = &chain.sites[node];
     if options.nodes[node] == NodeKind::Ptp4l {
@@ -120,14 +121,14 @@ pub(super) fn program(
     options: &LabOptions,
     node: usize,
     chain: &Chain,
-) -> Result<Options, PtpError> {
+) -> Result<ProgramOptions, PtpError> {
     let site = &chain.sites[node];
     let interfaces = site
         .interfaces
         .iter()
         .map(|name| (*name).to_owned())
         .collect();
-    let mut program = Options::new(options.role(node), interfaces);
+    let mut program = ProgramOptions::new(options.role(node), interfaces);
     program.transport = options.transport;
     program.profile = options.profile;
     program.profile.priority.0 = if node == 0 { 100 } else { 200 };
@@ -167,7 +168,7 @@ pub(super) fn program(
 /// which they were opened, whichever thread uses them.
 pub(super) fn open(
     site: &Site,
-    program: Options,
+    program: ProgramOptions,
     wake: Wake,
     observer: Box<dyn Observer>,
 ) -> Result<Program, PtpError> {

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::ptp4l::measurements;
-use crate::{Alarm, Counters, Line, SyncLine, SyncVerdict};
+use crate::{Alarm, Counters, EvidenceLine, SyncLine, SyncVerdict};
 
 /// Result of a run.
 #[derive(Debug)]
 pub struct LabReport {
     /// All evidence lines of Timeloom's programs, in the order of arrival.
-    pub lines: Vec<Line>,
+    pub lines: Vec<EvidenceLine>,
     /// Counters of Timeloom's programs, by the node's name.
     pub counters: BTreeMap<String, Counters>,
     /// Output of each ptp4l, by the node's name.
@@ -66,7 +66,7 @@ impl LabReport {
     /// Returns the Syncs that the slave reported; none if the slave is ptp4l.
     pub fn syncs(&self) -> impl Iterator<Item = &SyncLine> {
         self.lines.iter().filter_map(|line| match line {
-            Line::Sync(sync) if &*sync.node == "slave" => Some(&**sync),
+            EvidenceLine::Sync(sync) if &*sync.node == "slave" => Some(&**sync),
             _ => None,
         })
     }
@@ -74,7 +74,7 @@ impl LabReport {
     /// Returns the violations at all nodes that do not belong to a Sync.
     pub fn alarms(&self) -> impl Iterator<Item = &Alarm> {
         self.lines.iter().filter_map(|line| match line {
-            Line::Alarm(alarm) => Some(&**alarm),
+            EvidenceLine::Alarm(alarm) => Some(&**alarm),
             _ => None,
         })
     }
@@ -129,12 +129,12 @@ impl LabReport {
 }
 
 /// Returns the number of violations in `lines`, as [`LabReport::violations`] does.
-pub(super) fn violations(lines: &[Line]) -> BTreeMap<String, usize> {
+pub(super) fn violations(lines: &[EvidenceLine]) -> BTreeMap<String, usize> {
     let mut all = BTreeMap::new();
     for line in lines {
         let (node, violations) = match line {
-            Line::Sync(sync) => (&*sync.node, sync.violations()),
-            Line::Alarm(alarm) => (&*alarm.node, vec![alarm.violation.clone()]),
+            EvidenceLine::Sync(sync) => (&*sync.node, sync.violations()),
+            EvidenceLine::Alarm(alarm) => (&*alarm.node, vec![alarm.violation.clone()]),
             _ => continue,
         };
         for violation in violations {

@@ -2,7 +2,7 @@
 
 use super::chain::Chain;
 use super::{LabOptions, kernel, nodes};
-use crate::{Observer, Options, Program, PtpError, Wake};
+use crate::{Observer, Program, ProgramOptions, PtpError, Wake};
 
 /// Chain with its keys. The caller, such as a benchmark, starts and observes the programs. Dropping
 /// the value removes the chain.
@@ -29,7 +29,7 @@ impl Stage {
     ///
     /// # Errors
     /// Fails if the keys are invalid.
-    pub fn program(&self, node: usize) -> Result<Options, PtpError> {
+    pub fn program(&self, node: usize) -> Result<ProgramOptions, PtpError> {
         nodes::program(&self.options, node, &self.chain)
     }
 
@@ -40,7 +40,7 @@ impl Stage {
     pub fn open(
         &self,
         node: usize,
-        program: Options,
+        program: ProgramOptions,
         wake: Wake,
         observer: Box<dyn Observer>,
     ) -> Result<Program, PtpError> {

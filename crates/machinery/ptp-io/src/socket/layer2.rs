@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use timeloom_ptp::Packet;
-use timeloom_sys::packet::{self, Filter, Group, Hears};
+use timeloom_sys::packet::{self, Filter, FrameSelection, Group};
 use timeloom_sys::stamps;
 use timeloom_wire::{ETHERTYPE_PTP, EthernetFrame, MacAddress, VlanTag};
 
@@ -30,9 +30,9 @@ pub(super) fn open(interface: &Interface, stamping: Stamping) -> io::Result<(Own
     for group in ALL {
         packet::join(&event, interface.index, Group::Multicast(group.0))?;
     }
-    packet::bind(&event, interface.index, Hears::All)?;
+    packet::bind(&event, interface.index, FrameSelection::All)?;
     let general = packet::open()?;
-    packet::bind(&general, interface.index, Hears::Nothing)?;
+    packet::bind(&general, interface.index, FrameSelection::Nothing)?;
     Ok((event, general))
 }
 

@@ -20,7 +20,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::RecvFlags;
 use timeloom_ptp::Transport;
 use timeloom_ptp::{Packet, Stamp};
-use timeloom_sys::stamps::{self, By};
+use timeloom_sys::stamps::{self, StampSource};
 use timeloom_wire::VlanTag;
 
 use crate::{Interface, PtpError};
@@ -161,10 +161,10 @@ impl PortSocket {
 }
 
 impl Stamping {
-    const fn by(self) -> By {
+    const fn by(self) -> StampSource {
         match self {
-            Self::Software => By::Kernel,
-            Self::Hardware => By::Card,
+            Self::Software => StampSource::Kernel,
+            Self::Hardware => StampSource::Card,
         }
     }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use crate::support::{Scratch, lab};
 use timeloom_ptp_io::lab::{Attack, LabAuth, LabReport, NodeKind, PEACE};
-use timeloom_ptp_io::{HopVerdict, Line, SyncVerdict};
+use timeloom_ptp_io::{EvidenceLine, HopVerdict, SyncVerdict};
 use timeloom_wire::tlv::{EntryForm, Suite};
 
 /// Index of the node before the attacked cable.
@@ -34,12 +34,12 @@ fn violations(report: &LabReport) -> Vec<(String, timeloom_ptp_io::Violation)> {
     let mut all = Vec::new();
     for line in &report.lines {
         match line {
-            Line::Sync(sync) => all.extend(
+            EvidenceLine::Sync(sync) => all.extend(
                 sync.violations()
                     .into_iter()
                     .map(|violation| (sync.node.to_string(), violation)),
             ),
-            Line::Alarm(alarm) => all.push((alarm.node.clone(), alarm.violation.clone())),
+            EvidenceLine::Alarm(alarm) => all.push((alarm.node.clone(), alarm.violation.clone())),
             _ => {}
         }
     }
@@ -135,7 +135,7 @@ fn check(name: &str, attack: Attack, suite: Suite, report: &LabReport) {
         told()
     );
     let masters = report.lines.iter().filter_map(|line| match line {
-        Line::State {
+        EvidenceLine::State {
             grandmaster: Some(grandmaster),
             ..
         } => Some(grandmaster.as_str()),

@@ -12,8 +12,8 @@ use timeloom_fabric::{MacAddress, Namespace, Plug, connect};
 use timeloom_ptp::Profile;
 use timeloom_ptp_io::keys::{SignRequest, make_authority, make_node, rotate, sign_ring};
 use timeloom_ptp_io::{
-    Auth, Channel, Counters, EntryForm, Evidence, Line, Options, Policy, Program, PtpError, Role,
-    Suite, SyncVerdict, Violation, Wake,
+    Auth, Channel, Counters, EntryForm, Evidence, EvidenceLine, Policy, Program, ProgramOptions,
+    PtpError, Role, Suite, SyncVerdict, Violation, Wake,
 };
 
 /// Grandmaster and slave with keys, at the two ends of a cable.
@@ -21,7 +21,7 @@ struct Pair {
     scratch: Scratch,
     wakes: Vec<Wake>,
     threads: Vec<JoinHandle<Result<Counters, PtpError>>>,
-    lines: Receiver<Line>,
+    lines: Receiver<EvidenceLine>,
 }
 
 const NAMES: [&str; 2] = ["gm", "slave"];
@@ -73,7 +73,7 @@ impl Pair {
             let channel = Channel::Inline(Suite::Ed25519);
             let auth =
                 Auth::open(&keys, role, channel, Policy::Strict, EntryForm::Full, 16).unwrap();
-            let mut options = Options::new(role, vec!["eth0".to_owned()]);
+            let mut options = ProgramOptions::new(role, vec!["eth0".to_owned()]);
             options.profile = Profile {
                 log_sync_interval: -3,
                 log_delay_interval: -2,
@@ -97,7 +97,7 @@ impl Pair {
     }
 
     /// Waits for an evidence line that `is_it` accepts.
-    fn wait_for(&self, what: &str, is_it: impl Fn(&Line) -> bool) {
+    fn wait_for(&self, what: &str, is_it: impl Fn(&EvidenceLine) -> bool) {
         let end = StdInstant::now() + PATIENCE;
         let mut seen = Vec::new();
         while StdInstant::now() < end {
@@ -113,12 +113,12 @@ impl Pair {
     fn wait_for_accepted(&self) {
         self.wait_for(
             "accepted Sync",
-            |line| matches!(line, Line::Sync(sync) if sync.report.record.verdict == SyncVerdict::Accepted),
+            |line| matches!(line, EvidenceLine::Sync(sync) if sync.report.record.verdict == SyncVerdict::Accepted),
         );
     }
 
     fn wait_for_notice(&self, of: &str, words: &str) {
-        self.wait_for(words, |line| matches!(line, Line::Notice { node, text, .. } if node == of && text.contains(words)));
+        self.wait_for(words, |line| matches!(line, EvidenceLine::Notice { node, text, .. } if node == of && text.contains(words)));
     }
 
     fn stop(mut self) -> Vec<Counters> {
@@ -213,14 +213,16 @@ fn refused_keys_leave_the_old_ones_in_force_until_they_end() {
     // names the epoch when other messages of that epoch arrive.
     for turn in 0..10 {
         pair.wait_for("word of the epoch", |line| match line {
-            Line::Sync(sync) => {
+            EvidenceLine::Sync(sync) => {
                 // A Sync that arrived before the end of the epoch may be reported after the notice.
                 let is_accepted = sync.report.record.verdict == SyncVerdict::Accepted;
                 assert!(!is_accepted || turn == 0, "after the end: {line}");
                 let of_epoch = |violation: &Violation| violation.reason == "epoch";
                 sync.violations().iter().any(of_epoch)
             }
-            Line::Alarm(alarm) => alarm.node == "slave" && alarm.violation.reason == "epoch",
+            EvidenceLine::Alarm(alarm) => {
+                alarm.node == "slave" && alarm.violation.reason == "epoch"
+            }
             _ => false,
         });
     }

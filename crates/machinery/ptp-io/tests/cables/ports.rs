@@ -10,7 +10,8 @@ use timeloom_fabric::{MacAddress, Namespace, Plug, connect};
 use timeloom_ptp::Profile;
 use timeloom_ptp_io::lab::NodeKind::Ours;
 use timeloom_ptp_io::{
-    Evidence, Line, Names, Options, Program, PtpError, Role, Stamping, TimeInterval, Wake,
+    Evidence, EvidenceLine, Names, Program, ProgramOptions, PtpError, Role, Stamping, TimeInterval,
+    Wake,
 };
 
 fn fast(profile: Profile) -> Profile {
@@ -49,7 +50,7 @@ fn one_grandmaster_two_slaves_three_ports() {
     let (sender, lines) = channel();
     let mut running = Vec::new();
     let mut start = |name: &str, space: &Namespace, role, interfaces: &[&str]| {
-        let mut options = Options::new(
+        let mut options = ProgramOptions::new(
             role,
             interfaces.iter().map(|name| (*name).to_owned()).collect(),
         );
@@ -72,7 +73,7 @@ fn one_grandmaster_two_slaves_three_ports() {
     let end = Instant::now() + Duration::from_secs(120);
     while (left.len() < 8 || right.len() < 8) && Instant::now() < end {
         match lines.recv_timeout(Duration::from_millis(200)) {
-            Ok(Line::Sync(sync)) => {
+            Ok(EvidenceLine::Sync(sync)) => {
                 let of = if &*sync.node == "left" {
                     &mut left
                 } else {
@@ -80,7 +81,7 @@ fn one_grandmaster_two_slaves_three_ports() {
                 };
                 of.extend(sync.report.record.offset.map(|offset| offset.as_ns_f64()));
             }
-            Ok(Line::Relay {
+            Ok(EvidenceLine::Relay {
                 ingress,
                 egress,
                 residence,
@@ -144,7 +145,7 @@ fn a_card_without_a_clock_is_said_and_not_worked_around() {
         address: None,
     };
     connect(&plug("a", 1), &plug("b", 2)).unwrap();
-    let mut options = Options::new(Role::Slave, vec!["a".to_owned()]);
+    let mut options = ProgramOptions::new(Role::Slave, vec!["a".to_owned()]);
     options.stamping = Stamping::Hardware;
     let wake = Wake::new().unwrap();
     let opened = space

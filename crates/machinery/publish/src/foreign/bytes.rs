@@ -11,7 +11,7 @@ pub enum Malformed {
         /// Actual length in bytes.
         found: usize,
     },
-    /// A field has an invalid value: the name of the field.
+    /// The field with this name has an invalid value.
     #[error("the field `{0}` has an impossible value")]
     Field(&'static str),
     /// The writer is in the middle of an update, or has never completed one.

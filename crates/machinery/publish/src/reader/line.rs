@@ -43,7 +43,7 @@ pub(super) const VOID: Reading = Reading {
 /// (An array made by `map` went through the stack: it was stored in halves and loaded whole, and
 /// the processor waited for its own stores.)
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct ReadingInputs {
     pub(crate) counter0: u64,
     pub(crate) estimate0: u64,
     pub(crate) rate: u64,
@@ -55,7 +55,7 @@ pub(crate) struct Line {
     pub(crate) marker: u64,
 }
 
-impl Line {
+impl ReadingInputs {
     /// Number of the page's words that the line uses; they are the first ones.
     pub(crate) const WORDS: usize = MARKER + 1;
 

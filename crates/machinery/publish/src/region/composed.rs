@@ -11,15 +11,17 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, fence};
 
 use crate::latch::Latch;
-use crate::reader::Line;
+use crate::reader::ReadingInputs;
 use crate::{PageReader, Reading, Relation};
 
-/// Words of a composed line: those of the line itself, the maximum lead of the host's counter, the
-/// sequences of the publications it was computed from, and the region's generation.
-const WORDS: usize = Line::WORDS + 3;
-const AHEAD: usize = Line::WORDS;
-const MADE_FROM: usize = Line::WORDS + 1;
-const GENERATION: usize = Line::WORDS + 2;
+/// Number of words of a composed line. The words of the line itself come first.
+const WORDS: usize = ReadingInputs::WORDS + 3;
+/// Index of the word with the maximum lead of the host's counter.
+const AHEAD: usize = ReadingInputs::WORDS;
+/// Index of the word with the sequences of the publications from which the line was computed.
+const MADE_FROM: usize = ReadingInputs::WORDS + 1;
+/// Index of the word with the region's generation.
+const GENERATION: usize = ReadingInputs::WORDS + 2;
 
 /// Cache for one composed line; empty at first.
 #[derive(Debug)]
@@ -68,7 +70,7 @@ impl Composed {
         let taken = self.latch.read_at(sequence, |words| {
             let word = |index: usize| words[index].load(Relaxed);
             let beside = [word(AHEAD), word(MADE_FROM), word(GENERATION)];
-            (Line::from(word), beside, own())
+            (ReadingInputs::from(word), beside, own())
         });
         let (line, [ahead, made_from, measured], own) = taken?;
         if made_from != now.to_word() {
@@ -86,7 +88,7 @@ impl Composed {
             return;
         }
         let mut words = [0; WORDS];
-        words[..Line::WORDS].copy_from_slice(&line.line.words());
+        words[..ReadingInputs::WORDS].copy_from_slice(&line.line.words());
         words[AHEAD] = line.ahead;
         words[MADE_FROM] = made_from.to_word();
         words[GENERATION] = line.generation;
@@ -97,7 +99,7 @@ impl Composed {
 
 /// Line of a host's page, expressed in the guest's counter.
 pub(super) struct OwnLine {
-    line: Line,
+    line: ReadingInputs,
     /// Maximum lead of the host's counter over the guest's while the line is good, modulo 2^64.
     ahead: u64,
     generation: u64,
@@ -106,7 +108,12 @@ pub(super) struct OwnLine {
 impl OwnLine {
     /// Composes the line that begins when the guest's counter is `own`; `None` if the page's line
     /// is not good at that instant. `tick_8_56` is the maximum length of a tick, in nanoseconds.
-    pub(super) fn of(line: &Line, relation: &Relation, own: u64, tick_8_56: u64) -> Option<Self> {
+    pub(super) fn of(
+        line: &ReadingInputs,
+        relation: &Relation,
+        own: u64,
+        tick_8_56: u64,
+    ) -> Option<Self> {
         let translated = relation.translate(own);
         let ticks = translated.latest.wrapping_sub(line.counter0);
         let left = line.good_for.checked_sub(ticks)?.min(LONGEST);
@@ -123,7 +130,7 @@ impl OwnLine {
         let grown = scaled(left, relation.growth_0_64, 64).saturating_add(2);
         let moved = scaled(ticks, line.rate, 56).wrapping_sub(half_ns);
         Some(Self {
-            line: Line {
+            line: ReadingInputs {
                 counter0: own,
                 estimate0: line.estimate0.wrapping_add(moved),
                 rate: line.rate,
@@ -185,7 +192,7 @@ mod tests {
             };
             // Regions state this value, which exceeds the true one by a thousandth.
             let tick_8_56 = rate + rate / 1000;
-            let line = Line {
+            let line = ReadingInputs {
                 counter0: relation.translate(own).latest - before,
                 estimate0: 1 << 60,
                 rate,

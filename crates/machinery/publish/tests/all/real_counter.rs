@@ -6,9 +6,9 @@ use std::time::{Duration as StdDuration, SystemTime, UNIX_EPOCH};
 
 use timeloom_clock::oscillator::OscillatorSpec;
 use timeloom_clock::quality::{Status, TimelineId};
-use timeloom_clock::timeline::{Action, Config, Keeper, LocalNow};
+use timeloom_clock::timeline::{Action, Config, Estimator, LocalNow};
 use timeloom_publish::PageCounter;
-use timeloom_publish::{PageReader, PageWriter, SystemClock, Tsc, Unusable};
+use timeloom_publish::{PageReader, PageWriter, SystemClock, SystemClockError, Tsc};
 use timeloom_time::Duration;
 
 #[test]
@@ -27,11 +27,11 @@ fn the_system_clock_lies_in_every_interval_of_a_timeline_over_it() {
     };
     // 10 ppm for the calibration, in addition to the kernel's steering of the clock.
     let config = Config::new(id, OscillatorSpec::crystal(600_000), 1);
-    let mut keeper = Keeper::new(config, now());
+    let mut estimator = Estimator::new(config, now());
     let deadline = std::time::Instant::now() + StdDuration::from_millis(600);
     let mut bounded = 0;
     while std::time::Instant::now() < deadline {
-        while let Some(action) = keeper.poll_action() {
+        while let Some(action) = estimator.poll_action() {
             match action {
                 Action::Publish(segment) => writer.publish(&segment),
                 Action::Alive(until) => writer.keep_alive(until),
@@ -46,13 +46,13 @@ fn the_system_clock_lies_in_every_interval_of_a_timeline_over_it() {
                         ..asked
                     };
                     let exchange = clock.exchange(era, (before, core()), TAI_OFFSET).unwrap();
-                    keeper.handle_exchange(now(), source, &exchange).unwrap();
+                    estimator.handle_exchange(now(), source, &exchange).unwrap();
                     let lost = SystemClock {
                         synchronised: false,
                         ..asked
                     };
                     let refused = lost.exchange(era, (before, core()), TAI_OFFSET);
-                    assert_eq!(refused, Err(Unusable::Unsynchronised));
+                    assert_eq!(refused, Err(SystemClockError::Unsynchronised));
                 }
                 _ => {}
             }
@@ -80,7 +80,7 @@ fn the_system_clock_lies_in_every_interval_of_a_timeline_over_it() {
             );
             bounded += 1;
         }
-        keeper.handle_tick(now());
+        estimator.handle_tick(now());
         std::thread::sleep(StdDuration::from_millis(1));
     }
     assert!(bounded > 50, "{bounded} readings");

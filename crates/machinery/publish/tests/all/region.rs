@@ -62,14 +62,14 @@ struct Clock(std::fs::File);
 impl Clock {
     fn new() -> Self {
         use std::mem::offset_of;
-        use timeloom_page::{ABI_VERSION, ClockPage, MAGIC, Shown};
+        use timeloom_page::{ABI_VERSION, ClockPage, MAGIC, PageTime};
         let file = tempfile();
         file.set_len(PAGE_SIZE as u64).unwrap();
         seal(&file);
         let clock = Self(file);
-        clock.write(offset_of!(ClockPage<Shown>, magic), &MAGIC.to_ne_bytes());
+        clock.write(offset_of!(ClockPage<PageTime>, magic), &MAGIC.to_ne_bytes());
         clock.write(
-            offset_of!(ClockPage<Shown>, version),
+            offset_of!(ClockPage<PageTime>, version),
             &ABI_VERSION.to_ne_bytes(),
         );
         clock

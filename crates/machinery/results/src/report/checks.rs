@@ -4,7 +4,7 @@ use super::data::RunData;
 use super::markup::{NAME_CHARS, escape, section_head, shortened};
 use super::number::significant;
 use super::verdict;
-use crate::Measured;
+use crate::MeasuredValue;
 
 /// Appends the section. Appends nothing if no run had checks; the head of the report says so.
 pub(super) fn section(out: &mut String, runs: &[RunData]) {
@@ -64,9 +64,9 @@ pub(super) fn section(out: &mut String, runs: &[RunData]) {
     out.push_str("</tbody>\n</table>\n</section>\n");
 }
 
-fn measured(value: &Measured) -> String {
+fn measured(value: &MeasuredValue) -> String {
     match value {
-        Measured::Number(number) => significant(*number, 6),
+        MeasuredValue::Number(number) => significant(*number, 6),
         other => escape(&shortened(&other.to_string(), NAME_CHARS)),
     }
 }

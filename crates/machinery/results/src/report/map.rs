@@ -20,7 +20,7 @@ struct Glyph {
 
 /// Connection of two symbols: one link, or the links of all hosts of a group.
 #[derive(Clone, Copy)]
-struct Line {
+struct MapEdge {
     ends: [usize; 2],
     worst: Option<LinkSummary>,
 }
@@ -58,7 +58,7 @@ pub(super) fn draw(out: &mut String, topology: &Topology, links: &[Option<LinkSu
 
 /// Returns the symbols and their connections. Simulated hosts with a single link become one symbol
 /// if several are attached to the same node.
-fn collapsed(topology: &Topology, links: &[Option<LinkSummary>]) -> (Vec<Glyph>, Vec<Line>) {
+fn collapsed(topology: &Topology, links: &[Option<LinkSummary>]) -> (Vec<Glyph>, Vec<MapEdge>) {
     let count = topology.nodes.len();
     let mut degrees = vec![0usize; count];
     let whole = |link: &&crate::TopologyLink| link.ends.iter().all(|end| *end < count);
@@ -101,14 +101,14 @@ fn collapsed(topology: &Topology, links: &[Option<LinkSummary>]) -> (Vec<Glyph>,
             }
         };
     }
-    let mut lines: BTreeMap<[usize; 2], Line> = BTreeMap::new();
+    let mut lines: BTreeMap<[usize; 2], MapEdge> = BTreeMap::new();
     for (index, link) in topology.links.iter().enumerate() {
         if !whole(&link) {
             continue;
         }
         let mut ends = link.ends.map(|end| glyph_of[end]);
         ends.sort_unstable();
-        let line = lines.entry(ends).or_insert(Line { ends, worst: None });
+        let line = lines.entry(ends).or_insert(MapEdge { ends, worst: None });
         let summary = links.get(index).copied().flatten();
         line.worst = match (line.worst, summary) {
             (Some(one), Some(other)) => Some(LinkSummary {
@@ -125,7 +125,7 @@ fn collapsed(topology: &Topology, links: &[Option<LinkSummary>]) -> (Vec<Glyph>,
 }
 
 /// Assigns a position to each symbol. Returns the height of the map.
-fn place(glyphs: &mut [Glyph], lines: &[Line]) -> f64 {
+fn place(glyphs: &mut [Glyph], lines: &[MapEdge]) -> f64 {
     let mut neighbours = vec![Vec::new(); glyphs.len()];
     for line in lines {
         let [a, b] = line.ends;
@@ -216,7 +216,7 @@ fn distances(start: usize, neighbours: &[Vec<usize>]) -> BTreeMap<usize, usize> 
     far
 }
 
-fn draw_line(out: &mut String, line: &Line, glyphs: &[Glyph]) {
+fn draw_line(out: &mut String, line: &MapEdge, glyphs: &[Glyph]) {
     let [a, b] = line.ends.map(|end| &glyphs[end]);
     let (colour, width, dash) = match line.worst {
         Some(it) if it.peak_loss > 0.0 => ("#d55e00", width(it), ""),
@@ -236,7 +236,7 @@ fn width(link: LinkSummary) -> f64 {
 }
 
 /// Writes load and loss beside a line, if they are significant.
-fn draw_figures(out: &mut String, line: &Line, glyphs: &[Glyph]) {
+fn draw_figures(out: &mut String, line: &MapEdge, glyphs: &[Glyph]) {
     let Some(it) = line
         .worst
         .filter(|it| it.load >= 0.005 || it.peak_loss > 0.0)

@@ -102,7 +102,7 @@ fn a_document_of_terabytes_is_refused_before_it_is_read() {
             "{refused}"
         );
     }
-    // The entry must not be opened even to determine if the directory is a run.
+    // The entry must not be opened even to determine whether the directory is a run.
     let scratch = tempfile::tempdir().unwrap();
     let file = File::create(scratch.path().join("manifest.json")).unwrap();
     file.set_len(4 << 40).unwrap();

@@ -16,7 +16,7 @@ pub(crate) use old_calls::{epoll_wait, futimesat, poll, select, time, utime, uti
 use crate::abi::SignalInfo;
 use crate::signal::Action;
 use crate::sys::errno::EINTR;
-use crate::wait::KICKED;
+use crate::wait::CUT_SHORT;
 
 /// AUDIT_ARCH_AARCH64, by which a seccomp filter identifies the architecture.
 pub(crate) const AUDIT_ARCH: u32 = 0xc000_00b7;
@@ -80,7 +80,7 @@ macro_rules! site {
 }
 
 site! {
-    /// Asks if the program's own filters would end the program for this call.
+    /// Asks whether the program's own filters would end the program for this call.
     foresee, timeloom_foresee
 }
 site! {
@@ -228,8 +228,8 @@ core::arch::global_asm!(
 // stack pointer stays a multiple of 16.
 core::arch::global_asm!(
     ".pushsection .text.timeloom_wait, \"ax\", @progbits",
-    ".globl timeloom_wait, timeloom_wait_begin, timeloom_wait_end, timeloom_wait_kicked",
-    ".hidden timeloom_wait, timeloom_wait_begin, timeloom_wait_end, timeloom_wait_kicked",
+    ".globl timeloom_wait, timeloom_wait_begin, timeloom_wait_end, timeloom_wait_cut_short",
+    ".hidden timeloom_wait, timeloom_wait_begin, timeloom_wait_end, timeloom_wait_cut_short",
     ".type timeloom_wait, @function",
     ".balign 4",
     "timeloom_wait:",
@@ -248,7 +248,7 @@ core::arch::global_asm!(
     "timeloom_wait_begin:",
     "ldr w11, [x9]",
     "cmp w11, w10",
-    "b.ne timeloom_wait_kicked",
+    "b.ne timeloom_wait_cut_short",
     "svc #0",
     "timeloom_wait_end:",
     "cmn x0, {interrupted}",
@@ -262,15 +262,15 @@ core::arch::global_asm!(
     "ldp x9, x10, [sp, #-16]",
     "orr x9, x9, x10",
     "cbnz x9, 2b",
-    "timeloom_wait_kicked:",
-    "mov x0, {kicked}",
+    "timeloom_wait_cut_short:",
+    "mov x0, {cut_short}",
     "add sp, sp, #16",
     ".cfi_adjust_cfa_offset -16",
     "ret",
     ".cfi_endproc",
     ".size timeloom_wait, . - timeloom_wait",
     ".popsection",
-    kicked = const KICKED,
+    cut_short = const CUT_SHORT,
     interrupted = const -EINTR,
 );
 

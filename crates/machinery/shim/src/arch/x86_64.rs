@@ -19,7 +19,7 @@ use crate::abi::SignalInfo;
 use crate::intercepted::{KEPT_BITS, SA_RESTORER, is_handler};
 use crate::signal::Action;
 use crate::sys::errno::EINTR;
-use crate::wait::KICKED;
+use crate::wait::CUT_SHORT;
 
 /// AUDIT_ARCH_X86_64, by which a seccomp filter identifies the architecture.
 pub(crate) const AUDIT_ARCH: u32 = 0xc000_003e;
@@ -85,7 +85,7 @@ macro_rules! site {
 }
 
 site! {
-    /// Asks if the program's own filters would end the program for this call.
+    /// Asks whether the program's own filters would end the program for this call.
     foresee, timeloom_foresee
 }
 site! {
@@ -278,8 +278,8 @@ core::arch::global_asm!(
 // r11 are free until `syscall` overwrites them.)
 core::arch::global_asm!(
     ".pushsection .text.timeloom_wait, \"ax\", @progbits",
-    ".globl timeloom_wait, timeloom_wait_begin, timeloom_wait_end, timeloom_wait_kicked",
-    ".hidden timeloom_wait, timeloom_wait_begin, timeloom_wait_end, timeloom_wait_kicked",
+    ".globl timeloom_wait, timeloom_wait_begin, timeloom_wait_end, timeloom_wait_cut_short",
+    ".hidden timeloom_wait, timeloom_wait_begin, timeloom_wait_end, timeloom_wait_cut_short",
     ".type timeloom_wait, @function",
     "timeloom_wait:",
     ".cfi_startproc",
@@ -304,7 +304,7 @@ core::arch::global_asm!(
     "mov rdi, [rdi + 8]",
     "timeloom_wait_begin:",
     "cmp [r11], ecx",
-    "jne timeloom_wait_kicked",
+    "jne timeloom_wait_cut_short",
     "syscall",
     "timeloom_wait_end:",
     "cmp rax, {interrupted}",
@@ -329,15 +329,15 @@ core::arch::global_asm!(
     "pmovmskb ecx, xmm0",
     "cmp ecx, 0xffff",
     "jne 2b",
-    "timeloom_wait_kicked:",
-    "mov rax, {kicked}",
+    "timeloom_wait_cut_short:",
+    "mov rax, {cut_short}",
     "pop rcx",
     ".cfi_adjust_cfa_offset -8",
     "ret",
     ".cfi_endproc",
     ".size timeloom_wait, . - timeloom_wait",
     ".popsection",
-    kicked = const KICKED,
+    cut_short = const CUT_SHORT,
     interrupted = const EINTR,
 );
 

@@ -108,7 +108,7 @@ impl Timeout {
             revents: 0,
         };
         let result = until(self.deadline, 0, |turn| {
-            crate::poll::ppoll_turn(turn, &raw mut wanted as usize, 1, 0)
+            crate::poll::ppoll_slice(turn, &raw mut wanted as usize, 1, 0)
         });
         if result == 0 { errno::EAGAIN } else { result }
     }
@@ -122,7 +122,7 @@ impl Timeout {
         }
         let nap_ns = if left_ns < NAP_NS { left_ns } else { NAP_NS };
         until(Deadline::after_ns(nap_ns), 0, |turn| {
-            crate::poll::ppoll_turn(turn, 0, 0, 0)
+            crate::poll::ppoll_slice(turn, 0, 0, 0)
         })
     }
 

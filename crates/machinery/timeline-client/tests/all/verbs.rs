@@ -136,7 +136,7 @@ fn timers_fire_on_time_until_they_are_cancelled() {
     let world = World::new();
     let (fired, calls) = mpsc::channel();
     let first = Instant::from_ns(truth()) + ms(5);
-    let fire = move |woken: Result<timeloom_timeline_client::Woken, WaitError>| {
+    let fire = move |woken: Result<timeloom_timeline_client::WaitResult, WaitError>| {
         let woken = woken.unwrap();
         assert!(truth() >= woken.target.as_ns());
         let _ = fired.send(woken.target);

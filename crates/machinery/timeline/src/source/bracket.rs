@@ -5,7 +5,7 @@
 //! average or an assumption about path delays.
 
 use timeloom_clock::timeline::{Bound, Era};
-use timeloom_clock::{Core, RateError, Timeline};
+use timeloom_clock::{Core, RateError, TimelineTime};
 use timeloom_time::Instant;
 
 /// Narrowest bound that follows from all facts of an era.
@@ -39,7 +39,7 @@ impl Bracket {
     }
 
     /// Records a lower limit: at core instant `at`, the timeline showed at least `earliest`.
-    pub(super) fn not_before(&mut self, at: Instant<Core>, earliest: Instant<Timeline>) {
+    pub(super) fn not_before(&mut self, at: Instant<Core>, earliest: Instant<TimelineTime>) {
         let fact = Bound {
             at,
             earliest,
@@ -52,7 +52,7 @@ impl Bracket {
     }
 
     /// Records an upper limit: at core instant `at`, the timeline showed at most `latest`.
-    pub(super) fn not_after(&mut self, at: Instant<Core>, latest: Instant<Timeline>) {
+    pub(super) fn not_after(&mut self, at: Instant<Core>, latest: Instant<TimelineTime>) {
         let fact = Bound {
             at,
             earliest: latest,

@@ -19,10 +19,10 @@ use timeloom_clock::{Core, RateError};
 use timeloom_publish::PageCounter;
 use timeloom_time::{Duration, Instant};
 
+use super::chrony_codec::{self, Question, Tracking};
 use super::chrony_link::{Chronyd, NoAnswer};
-use super::chrony_words::{self, Question, Tracking};
 use super::realtime_line::{STEERED, check_even};
-use super::{FromUtc, Sample, Source, Untold};
+use super::{FromUtc, Sample, Source, SourceFailure};
 use crate::LocalClock;
 use crate::config::{ChronyConfig, TimelineConfig};
 use crate::local_clock::Pair;
@@ -75,8 +75,8 @@ impl Chrony {
     }
 
     /// Orders chronyd to drop its measurements from before `now`.
-    fn renew(&mut self, now: LocalNow) -> Result<(), Untold> {
-        let reset = self.chronyd.ask(Question::Reset, chrony_words::is_reset);
+    fn renew(&mut self, now: LocalNow) -> Result<(), SourceFailure> {
+        let reset = self.chronyd.ask(Question::Reset, chrony_codec::is_reset);
         self.memory = match reset {
             Ok(()) => Memory::New,
             Err(NoAnswer::Refused(_)) => Memory::Old(now.core),
@@ -84,19 +84,19 @@ impl Chrony {
         };
         self.seen = now;
         if self.memory == Memory::New {
-            return Err(Untold::because(
-                "chronyd has just been told to measure anew, for this machine was held, \
-                 suspended or replaced",
+            return Err(SourceFailure::because(
+                "chronyd was just told to measure again, since this machine was held, suspended \
+                 or replaced",
             ));
         }
         Ok(())
     }
 
     /// Checks that all samples that chronyd keeps are newer than `since`.
-    fn check_samples(&mut self, since: Instant<Core>) -> Result<(), Untold> {
-        let sources = self.chronyd.ask(Question::Count, chrony_words::count)?;
+    fn check_samples(&mut self, since: Instant<Core>) -> Result<(), SourceFailure> {
+        let sources = self.chronyd.ask(Question::Count, chrony_codec::count)?;
         if sources > MOST_SOURCES {
-            return Err(Untold(format!("chronyd has {sources} sources")));
+            return Err(SourceFailure(format!("chronyd has {sources} sources")));
         }
         for source in 0..sources {
             // The core clock is read before the request: if a sample arrives in between, the
@@ -104,17 +104,16 @@ impl Chrony {
             let asked = self.clock.core();
             let heard_s = self
                 .chronyd
-                .ask(Question::SourceData(source), chrony_words::heard_s)?;
+                .ask(Question::SourceData(source), chrony_codec::heard_s)?;
             let stats = self
                 .chronyd
-                .ask(Question::SourceStats(source), chrony_words::source_stats)?;
+                .ask(Question::SourceStats(source), chrony_codec::source_stats)?;
             let back = Duration::from_s(i64::from(heard_s) + i64::from(stats.span_s)) + ROUNDED;
             if stats.samples > 0 && lengthened(back) >= asked - since {
-                return Err(Untold(format!(
-                    "chronyd still goes by what it measured before this machine was held, \
-                     suspended or replaced (its source {source}), and takes no orders by UDP: \
-                     give the path of its Unix socket as `address`, or run `chronyc reset \
-                     sources`"
+                return Err(SourceFailure(format!(
+                    "chronyd still uses measurements from before this machine was held, suspended \
+                     or replaced (its source {source}), and takes no orders by UDP: give the path \
+                     of its Unix socket as `address`, or run `chronyc reset sources`"
                 )));
             }
         }
@@ -124,7 +123,7 @@ impl Chrony {
 }
 
 impl Source for Chrony {
-    fn ask(&mut self, era: Era) -> Result<Sample, Untold> {
+    fn ask(&mut self, era: Era) -> Result<Sample, SourceFailure> {
         let tai_offset = self.from_utc.now()?;
         let now = self.clock.now();
         let happened = self.seen.disturbance_until(&now, &WatchLimits::default());
@@ -141,19 +140,20 @@ impl Source for Chrony {
         let before = self.clock.realtime();
         let tracking = self
             .chronyd
-            .ask(Question::Tracking, chrony_words::tracking)?;
+            .ask(Question::Tracking, chrony_codec::tracking)?;
         let after = self.clock.realtime();
         check_even(&before, &after)?;
         if self.clock.marker() != now.marker {
-            return Err(Untold::because(
+            return Err(SourceFailure::because(
                 "this machine was held or replaced while chronyd was asked",
             ));
         }
         let sample = interpret(&tracking, era, (&before, &after), tai_offset, self.drift)?;
         if let Memory::Renewed(since) = self.memory {
             if lengthened(age(&tracking, &after)) >= after.before - since {
-                return Err(Untold::because(
-                    "chronyd has not heard its sources since it lost what it measured before",
+                return Err(SourceFailure::because(
+                    "chronyd has received nothing from its sources since its earlier measurements \
+                     were discarded",
                 ));
             }
             self.memory = Memory::New;
@@ -170,15 +170,19 @@ fn interpret(
     (before, after): (&Pair, &Pair),
     tai_offset: Duration,
     drift: RateError,
-) -> Result<Sample, Untold> {
+) -> Result<Sample, SourceFailure> {
     if !tracking.synchronised {
-        return Err(Untold::because("chronyd is not in step with any source"));
+        return Err(SourceFailure::because(
+            "chronyd is not in step with any source",
+        ));
     }
     let correction_ns = tracking.correction_s * 1e9;
     let utc_ns = after.other_ns.saturating_add(correction_ns as i64);
     let age = age(tracking, after);
     if age < -Duration::from_s(1) {
-        return Err(Untold::because("chronyd's last update lies in the future"));
+        return Err(SourceFailure::because(
+            "chronyd's last update lies in the future",
+        ));
     }
     // The kernel may have slewed the clock since the answer was given. chronyd's numbers have 24
     // significant bits.

@@ -7,8 +7,8 @@ use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::time::Duration as StdDuration;
 
-use super::Untold;
-use super::chrony_words::{BadReply, LENGTH, Question, request};
+use super::SourceFailure;
+use super::chrony_codec::{BadReply, LENGTH, Question, request};
 
 /// Connection to the chronyd at an address.
 pub(super) struct Chronyd {
@@ -21,13 +21,13 @@ pub(super) struct Chronyd {
 /// Reason why a request has no answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NoAnswer {
-    /// chronyd refuses or does not know this request: the status code of its reply.
+    /// chronyd refuses or does not know the request; its reply has this status code.
     Refused(u16),
     /// Any other reason, as text.
-    Failed(Untold),
+    Failed(SourceFailure),
 }
 
-impl From<NoAnswer> for Untold {
+impl From<NoAnswer> for SourceFailure {
     fn from(no_answer: NoAnswer) -> Self {
         match no_answer {
             NoAnswer::Refused(status) => Self::because(BadReply::Status(status)),
@@ -56,8 +56,9 @@ impl Chronyd {
         read: impl Fn(&[u8], u32) -> Result<T, BadReply>,
     ) -> Result<T, NoAnswer> {
         let address = &self.address;
-        let failed =
-            |why: std::io::Error| NoAnswer::Failed(Untold(format!("chronyd at {address}: {why}")));
+        let failed = |why: std::io::Error| {
+            NoAnswer::Failed(SourceFailure(format!("chronyd at {address}: {why}")))
+        };
         let link = match self.link.take() {
             Some(link) => link,
             None => Link::open(address).map_err(failed)?,
@@ -75,12 +76,12 @@ impl Chronyd {
                     self.link = Some(link);
                     return answer.map_err(|bad| match bad {
                         BadReply::Status(status) => NoAnswer::Refused(status),
-                        bad => NoAnswer::Failed(Untold::because(bad)),
+                        bad => NoAnswer::Failed(SourceFailure::because(bad)),
                     });
                 }
             }
         }
-        Err(NoAnswer::Failed(Untold(format!(
+        Err(NoAnswer::Failed(SourceFailure(format!(
             "chronyd at {address} does not answer"
         ))))
     }

@@ -3,7 +3,7 @@
 //! Any program that can write to the socket can send such a report, so no value is trusted. This
 //! module checks all ranges; later code relies on them. All arithmetic is on exact integers.
 
-use timeloom_clock::Timeline;
+use timeloom_clock::TimelineTime;
 use timeloom_time::{Duration, Instant};
 use timeloom_timeline_protocol::FedSync;
 use timeloom_wire::{SyncVerdict, TimeInterval};
@@ -12,7 +12,7 @@ use timeloom_wire::{SyncVerdict, TimeInterval};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Judged {
     /// Every signature was checked, and the slave found no violation.
-    Authenticated(Measured),
+    Authenticated(TimedSync),
     /// A complete Sync that is not authenticated.
     Unauthenticated,
     /// Report of a Sync that was never complete, for example because its Follow_Up was lost.
@@ -22,7 +22,7 @@ pub(super) enum Judged {
 /// Authenticated Sync, with the values that determine the earliest and latest time of the master's
 /// clock at the arrival of the Sync.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Measured {
+pub(super) struct TimedSync {
     /// Sender of the Sync, as named by the slave.
     pub(super) source: String,
     /// Arrival of the Sync by CLOCK_REALTIME, in nanoseconds.
@@ -60,7 +60,7 @@ pub(super) fn judge(sync: FedSync) -> Result<Judged, &'static str> {
     if !is_sane {
         return Err("the feed's Sync has lengths or instants out of range");
     }
-    Ok(Judged::Authenticated(Measured {
+    Ok(Judged::Authenticated(TimedSync {
         source: sync.source,
         arrival_ns,
         origin_ns,
@@ -71,7 +71,7 @@ pub(super) fn judge(sync: FedSync) -> Result<Judged, &'static str> {
     }))
 }
 
-impl Measured {
+impl TimedSync {
     /// Returns the earliest and latest time of the master's clock at the arrival of the Sync.
     ///
     /// The middle of the two is the origin timestamp plus the correction and the delay of the last
@@ -82,7 +82,7 @@ impl Measured {
         &self,
         asymmetry: Option<Duration>,
         stamp_error: Option<Duration>,
-    ) -> (Instant<Timeline>, Instant<Timeline>) {
+    ) -> (Instant<TimelineTime>, Instant<TimelineTime>) {
         // In units of 2^-16 ns. These are sums of a few 64-bit numbers, which cannot overflow 128
         // bits.
         let scaled = |length: TimeInterval| i128::from(length.0);

@@ -5,9 +5,9 @@ use timeloom_publish::foreign::clockbound::{SegmentV2, SegmentV3};
 use timeloom_publish::foreign::vmclock::Vmclock;
 use timeloom_time::Duration;
 
-use super::page_words::{error_v2, shows_v3, shows_vmclock};
-use super::peer_words::{Key, Kind, Packet};
-use super::{chrony_words, ptp4l_words};
+use super::page_codec::{error_v2, shows_v3, shows_vmclock};
+use super::peer_codec::{Key, Kind, Packet};
+use super::{chrony_codec, ptp4l_codec};
 
 /// Reads a page of another program as if the counter were `ticks` and CLOCK_MONOTONIC `now_ns`, and
 /// checks that no stated error is negative.
@@ -43,17 +43,17 @@ pub fn foreign_page(bytes: &[u8], ticks: u64, now_ns: i64) {
 /// # Panics
 /// Panics if the bytes differ.
 pub fn time_server(packet: &[u8]) {
-    if let Ok(tracking) = chrony_words::tracking(packet, 1) {
+    if let Ok(tracking) = chrony_codec::tracking(packet, 1) {
         assert!(tracking.root_delay_s.is_finite() && tracking.root_dispersion_s.is_finite());
     }
     let _ = (
-        chrony_words::count(packet, 1),
-        chrony_words::heard_s(packet, 1),
-        chrony_words::source_stats(packet, 1),
-        chrony_words::is_reset(packet, 1),
+        chrony_codec::count(packet, 1),
+        chrony_codec::heard_s(packet, 1),
+        chrony_codec::source_stats(packet, 1),
+        chrony_codec::is_reset(packet, 1),
     );
-    let _ = ptp4l_words::parse_timing(packet);
-    let _ = ptp4l_words::parse_answer(packet, 1);
+    let _ = ptp4l_codec::parse_timing(packet);
+    let _ = ptp4l_codec::parse_answer(packet, 1);
     if let Some(parsed) = Packet::parse(packet, None) {
         let again = Packet::parse(&parsed.emit(None), None);
         assert_eq!(again, Some(parsed));

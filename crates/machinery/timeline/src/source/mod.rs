@@ -1,4 +1,4 @@
-//! Sources of time, from which a keeper receives samples.
+//! Sources of time, from which an estimator receives samples.
 //!
 //! An adapter converts the output of another program or device to an [`Exchange`] or a [`Bound`],
 //! which limits the timeline at an instant of the core clock. The error that a source states is
@@ -7,18 +7,18 @@
 
 mod bracket;
 mod chrony;
+mod chrony_codec;
 mod chrony_link;
-mod chrony_words;
 mod fed_sync;
 pub(crate) mod fuzzing;
-mod page_words;
+mod page_codec;
 mod pages;
 pub(crate) mod peer;
-pub(crate) mod peer_words;
+pub(crate) mod peer_codec;
 mod phc;
 mod ptp;
 mod ptp4l;
-mod ptp4l_words;
+mod ptp4l_codec;
 pub(crate) mod realtime_line;
 mod simulated;
 mod system_clock;
@@ -44,7 +44,7 @@ pub trait Source: Send {
     ///
     /// # Errors
     /// Fails if there is no answer, or if the answer contains no information about time.
-    fn ask(&mut self, era: Era) -> Result<Sample, Untold>;
+    fn ask(&mut self, era: Era) -> Result<Sample, SourceFailure>;
 
     /// Returns a text about the contradiction between the source's TAI offset and the
     /// configuration, if the table of leap seconds disproved the source's value in the last answer.
@@ -78,9 +78,9 @@ pub enum Sample {
 /// Text that says why a source gives no time.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Untold(pub String);
+pub struct SourceFailure(pub String);
 
-impl Untold {
+impl SourceFailure {
     pub(crate) fn because(reason: impl fmt::Display) -> Self {
         Self(reason.to_string())
     }
@@ -95,7 +95,7 @@ pub fn open(
     source: &SourceConfig,
     timeline: &TimelineConfig,
     clock: &Arc<LocalClock>,
-) -> Result<Box<dyn Source>, Untold> {
+) -> Result<Box<dyn Source>, SourceFailure> {
     let clock = clock.clone();
     Ok(match source {
         SourceConfig::SystemClock(config) => {
@@ -115,7 +115,7 @@ pub fn open(
         }
         SourceConfig::Timeline(config) => Box::new(pages::OtherTimeline::new(config, clock)),
         SourceConfig::Peer(config) => {
-            let key = timeline.key().map_err(Untold::because)?;
+            let key = timeline.key().map_err(SourceFailure::because)?;
             Box::new(peer::Peer::new(
                 &config.address,
                 timeline.timeline(),

@@ -1,6 +1,6 @@
 //! Pages that other daemons publish: timelines, ClockBound segments and vmclock pages. Each reading
-//! copies the file, which is fast enough because a keeper polls seldom. `page_words` evaluates the
-//! numbers.
+//! copies the file, which is fast enough because an estimator polls seldom. `page_codec` evaluates
+//! the numbers.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -15,8 +15,8 @@ use timeloom_publish::{PageReader, now_ticks};
 use timeloom_sys::clock::{ClockId, read_ns};
 use timeloom_time::{Duration, Instant};
 
-use super::page_words::{error_v2, shows_v3, shows_vmclock};
-use super::{FromUtc, Sample, Source, Untold};
+use super::page_codec::{error_v2, shows_v3, shows_vmclock};
+use super::{FromUtc, Sample, Source, SourceFailure};
 use crate::LocalClock;
 use crate::config::{PathConfig, TimelineConfig};
 
@@ -38,18 +38,18 @@ impl OtherTimeline {
 }
 
 impl Source for OtherTimeline {
-    fn ask(&mut self, era: Era) -> Result<Sample, Untold> {
+    fn ask(&mut self, era: Era) -> Result<Sample, SourceFailure> {
         let reader = match self.reader.take() {
             Some(reader) => reader,
-            None => PageReader::open_path(&self.path).map_err(Untold::because)?,
+            None => PageReader::open_path(&self.path).map_err(SourceFailure::because)?,
         };
         let sent = self.clock.core();
-        let stamp = reader.read().map_err(Untold::because)?;
+        let stamp = reader.read().map_err(SourceFailure::because)?;
         let received = self.clock.core();
         self.reader = Some(reader);
         let interval = stamp
             .interval()
-            .ok_or_else(|| Untold::because(stamp.status()))?;
+            .ok_or_else(|| SourceFailure::because(stamp.status()))?;
         let half = Duration::from_ns(interval.width().as_ns() / 2 + 1);
         Ok(Sample::Exchange(Exchange::direct(
             era,
@@ -87,11 +87,11 @@ pub(super) struct ClockBound(pub(super) Page);
 impl ClockBound {
     /// Evaluates a copy of the segment, at the present reading of the system clock, or of the
     /// counter for version 3.
-    fn read(&self, era: Era, bytes: &[u8], tai_offset: Duration) -> Result<Sample, Untold> {
+    fn read(&self, era: Era, bytes: &[u8], tai_offset: Duration) -> Result<Sample, SourceFailure> {
         if let Ok(segment) = SegmentV3::parse(bytes) {
             return self.read_v3(era, &segment, tai_offset);
         }
-        let segment = SegmentV2::parse(bytes).map_err(|bad| Untold(bad.to_string()))?;
+        let segment = SegmentV2::parse(bytes).map_err(|bad| SourceFailure(bad.to_string()))?;
         let pair = self.0.clock.realtime();
         let error = error_v2(&segment, read_ns(ClockId::Monotonic))?;
         let shows = Instant::from_ns(pair.other_ns) + tai_offset;
@@ -108,9 +108,9 @@ impl ClockBound {
         era: Era,
         segment: &SegmentV3,
         tai_offset: Duration,
-    ) -> Result<Sample, Untold> {
+    ) -> Result<Sample, SourceFailure> {
         if self.0.clock.kind() != PageCounter::Tsc {
-            return Err(Untold::because("the segment is in another counter"));
+            return Err(SourceFailure::because("the segment is in another counter"));
         }
         let ticks = now_ticks(PageCounter::Tsc);
         let core = self.0.clock.core_at(ticks);
@@ -126,7 +126,7 @@ impl ClockBound {
 }
 
 impl Source for ClockBound {
-    fn ask(&mut self, era: Era) -> Result<Sample, Untold> {
+    fn ask(&mut self, era: Era) -> Result<Sample, SourceFailure> {
         let tai_offset = self.0.from_utc.now()?;
         // Bytes 14 and 15 are the generation, which is odd while the segment is being written.
         let bytes = whole(&self.0.path, |bytes| {
@@ -141,12 +141,12 @@ impl Source for ClockBound {
 pub(super) struct VmclockPage(pub(super) Page);
 
 impl Source for VmclockPage {
-    fn ask(&mut self, era: Era) -> Result<Sample, Untold> {
+    fn ask(&mut self, era: Era) -> Result<Sample, SourceFailure> {
         let bytes = whole(&self.0.path, |bytes| {
             let sequence = u32::from_le_bytes(bytes.get(12..16)?.try_into().ok()?);
             (sequence & 1 == 0).then_some(sequence)
         })?;
-        let page = Vmclock::parse(&bytes).map_err(|bad| Untold(bad.to_string()))?;
+        let page = Vmclock::parse(&bytes).map_err(|bad| SourceFailure(bad.to_string()))?;
         let ticks = now_ticks(self.0.clock.kind());
         let (utc_or_tai, error) = shows_vmclock(&page, ticks, self.0.clock.kind())?;
         let shows = if page.time_type == vmclock::TIME_TAI {
@@ -167,8 +167,8 @@ impl Source for VmclockPage {
 /// Returns a copy of the first bytes of the file that no writer changed while they were read.
 /// `sequence` extracts the page's sequence number, or `None` during a write; the number must be the
 /// same before and after.
-fn whole(path: &Path, sequence: impl Fn(&[u8]) -> Option<u32>) -> Result<Vec<u8>, Untold> {
-    let failed = |error: std::io::Error| Untold(format!("{}: {error}", path.display()));
+fn whole(path: &Path, sequence: impl Fn(&[u8]) -> Option<u32>) -> Result<Vec<u8>, SourceFailure> {
+    let failed = |error: std::io::Error| SourceFailure(format!("{}: {error}", path.display()));
     let file = File::open(path).map_err(failed)?;
     for _ in 0..100 {
         let read = || -> std::io::Result<Vec<u8>> {
@@ -184,7 +184,7 @@ fn whole(path: &Path, sequence: impl Fn(&[u8]) -> Option<u32>) -> Result<Vec<u8>
         }
         std::thread::yield_now();
     }
-    Err(Untold(format!(
+    Err(SourceFailure(format!(
         "{} is being written all the time",
         path.display()
     )))

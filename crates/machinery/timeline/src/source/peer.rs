@@ -11,8 +11,8 @@ use timeloom_clock::timeline::{Era, Exchange};
 use timeloom_publish::PageReader;
 use timeloom_time::{Duration, Instant};
 
-use super::peer_words::{Key, Kind, LENGTH, Packet, Shown};
-use super::{Sample, Source, Untold};
+use super::peer_codec::{Key, Kind, LENGTH, Packet, PeerReading};
+use super::{Sample, Source, SourceFailure};
 use crate::LocalClock;
 
 /// Requesting end of the exchange.
@@ -57,8 +57,9 @@ impl Peer {
 }
 
 impl Source for Peer {
-    fn ask(&mut self, era: Era) -> Result<Sample, Untold> {
-        let failed = |error: std::io::Error| Untold(format!("peer {}: {error}", self.address));
+    fn ask(&mut self, era: Era) -> Result<Sample, SourceFailure> {
+        let failed =
+            |error: std::io::Error| SourceFailure(format!("peer {}: {error}", self.address));
         let socket = match self.socket.take() {
             Some(socket) => socket,
             None => self.open().map_err(failed)?,
@@ -87,7 +88,8 @@ impl Source for Peer {
                 continue;
             };
             self.socket = Some(socket);
-            let shown = shown.ok_or_else(|| Untold::because("the peer has no interval itself"))?;
+            let shown =
+                shown.ok_or_else(|| SourceFailure::because("the peer has no interval itself"))?;
             return Ok(Sample::Exchange(Exchange {
                 era,
                 sent,
@@ -101,7 +103,7 @@ impl Source for Peer {
                 authenticated: self.key.is_some(),
             }));
         }
-        Err(Untold(format!(
+        Err(SourceFailure(format!(
             "peer {} sent an unexpected answer",
             self.address
         )))
@@ -138,7 +140,7 @@ pub(crate) fn answer_all(
         // The second reading may be of another segment than the first. The answer states the wider
         // of the two halves, which covers both, and a later time that is not before the first.
         let answered = show(reader);
-        let shown = asked.zip(answered).map(|(asked, answered)| Shown {
+        let shown = asked.zip(answered).map(|(asked, answered)| PeerReading {
             asked_ns: asked.0.min(answered.0),
             answered_ns: answered.0,
             error_ns: asked.1.max(answered.1) + (asked.0 - answered.0).max(0),

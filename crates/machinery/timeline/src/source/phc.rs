@@ -7,7 +7,7 @@ use timeloom_publish::{Phc, PhcLook};
 use timeloom_time::{Duration, Instant};
 
 use super::realtime_line::RealtimeLine;
-use super::{FromUtc, Sample, Source, Untold};
+use super::{FromUtc, Sample, Source, SourceFailure};
 use crate::LocalClock;
 use crate::config::{PhcConfig, Shows, TimelineConfig};
 
@@ -36,7 +36,7 @@ impl HardwareClock {
 
     /// Converts a recent reading of the card's clock to a sample. The kernel read the card between
     /// two readings of the system clock.
-    fn place(&mut self, look: &PhcLook, era: Era) -> Result<Sample, Untold> {
+    fn place(&mut self, look: &PhcLook, era: Era) -> Result<Sample, SourceFailure> {
         let shift = match self.config.shows {
             Shows::Tai => Duration::ZERO,
             Shows::Utc => self.from_utc.now()?,
@@ -53,9 +53,10 @@ impl HardwareClock {
 }
 
 impl Source for HardwareClock {
-    fn ask(&mut self, era: Era) -> Result<Sample, Untold> {
-        let failed =
-            |error: std::io::Error| Untold(format!("{}: {error}", self.config.device.display()));
+    fn ask(&mut self, era: Era) -> Result<Sample, SourceFailure> {
+        let failed = |error: std::io::Error| {
+            SourceFailure(format!("{}: {error}", self.config.device.display()))
+        };
         let device = match self.device.take() {
             Some(device) => device,
             None => Phc::open(&self.config.device).map_err(failed)?,

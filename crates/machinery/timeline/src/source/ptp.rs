@@ -2,8 +2,9 @@
 //!
 //! The daemon creates a datagram socket and the slave sends to it. The daemon uses a Sync only if
 //! the slave accepted it and checked every signature. The arrival of an unsigned or rejected Sync
-//! is reported to the keeper too, so that the status of a timeline can be `unauthenticated`. Such a
-//! Sync never contributes to an interval, whatever the timeline demands of its other sources.
+//! is reported to the estimator too, so that the status of a timeline can be `unauthenticated`.
+//! Such a Sync never contributes to an interval, whatever the timeline demands of its other
+//! sources.
 //!
 //! The slave's timestamps are of CLOCK_REALTIME, which the slave or other programs may steer
 //! meanwhile.
@@ -19,9 +20,9 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use timeloom_clock::timeline::Era;
 
 use super::bracket::Bracket;
-use super::fed_sync::{Judged, Measured, judge};
+use super::fed_sync::{Judged, TimedSync, judge};
 use super::realtime_line::RealtimeLine;
-use super::{FromUtc, Sample, Source, Untold};
+use super::{FromUtc, Sample, Source, SourceFailure};
 use crate::LocalClock;
 use crate::config::{PtpConfig, Shows, TimelineConfig};
 use timeloom_timeline_protocol::{FedSync, MOST_FEED_BYTES, TimelineScale};
@@ -41,7 +42,7 @@ struct Shared {
     /// True if an authenticated Sync has arrived since the last request.
     authenticated: bool,
     unauthenticated: bool,
-    last_refusal: Option<Untold>,
+    last_refusal: Option<SourceFailure>,
 }
 
 impl Ptp {
@@ -49,19 +50,19 @@ impl Ptp {
         config: PtpConfig,
         timeline: &TimelineConfig,
         clock: Arc<LocalClock>,
-    ) -> Result<Self, Untold> {
+    ) -> Result<Self, SourceFailure> {
         let from_utc = match (timeline.scale, config.shows) {
             (TimelineScale::Local, _) | (_, Some(Shows::Tai)) => None,
             (TimelineScale::Tai, Some(Shows::Utc)) => Some(FromUtc::of(timeline)),
             (TimelineScale::Tai, None) => {
-                return Err(Untold::because(
+                return Err(SourceFailure::because(
                     "the grandmaster does not state its time scale: set `shows`, or make the \
                      timeline local",
                 ));
             }
         };
         let socket = listener(&config.feed)
-            .map_err(|error| Untold(format!("{}: {error}", config.feed.display())))?;
+            .map_err(|error| SourceFailure(format!("{}: {error}", config.feed.display())))?;
         let max_error = clock.oscillator(timeline.oscillator()).max_error;
         let shared = Arc::new(Mutex::new(Shared {
             config: config.clone(),
@@ -82,7 +83,7 @@ impl Ptp {
 }
 
 impl Source for Ptp {
-    fn ask(&mut self, era: Era) -> Result<Sample, Untold> {
+    fn ask(&mut self, era: Era) -> Result<Sample, SourceFailure> {
         let mut shared = self.shared.lock().expect("no panic holds it");
         if shared.bracket.era() != era {
             shared.bracket.begin(era);
@@ -94,14 +95,14 @@ impl Source for Ptp {
             return match unauthenticated {
                 true => Ok(Sample::Unproven { era }),
                 false => Err(shared.last_refusal.take().unwrap_or_else(|| {
-                    Untold::because("the slave has reported no Sync since the last query")
+                    SourceFailure::because("the slave has reported no Sync since the last query")
                 })),
             };
         }
         let mut bound = shared
             .bracket
             .bound()
-            .ok_or_else(|| Untold::because("the slave's report is inconsistent"))?;
+            .ok_or_else(|| SourceFailure::because("the slave's report is inconsistent"))?;
         let shift = self.from_utc.map_or(Ok(Default::default()), FromUtc::now)?;
         bound.earliest = bound.earliest + shift - self.config.reference_error;
         bound.latest = bound.latest + shift + self.config.reference_error;
@@ -149,8 +150,8 @@ fn listen(socket: &UnixDatagram, clock: &LocalClock, shared: &Weak<Mutex<Shared>
         };
         let Ok(length) = received else { continue };
         let judged = FedSync::decode(&buffer[..length])
-            .map_err(Untold::because)
-            .and_then(|sync| judge(sync).map_err(Untold::because));
+            .map_err(SourceFailure::because)
+            .and_then(|sync| judge(sync).map_err(SourceFailure::because));
         let mut shared = shared.lock().expect("no panic holds it");
         match judged {
             Ok(Judged::Authenticated(measured)) => shared.take(&measured, &mut line, clock),
@@ -162,7 +163,7 @@ fn listen(socket: &UnixDatagram, clock: &LocalClock, shared: &Weak<Mutex<Shared>
 }
 
 impl Shared {
-    fn take(&mut self, measured: &Measured, line: &mut RealtimeLine, clock: &LocalClock) {
+    fn take(&mut self, measured: &TimedSync, line: &mut RealtimeLine, clock: &LocalClock) {
         let era = self.bracket.era();
         if self.master != measured.source {
             self.master.clone_from(&measured.source);

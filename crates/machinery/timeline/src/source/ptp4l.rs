@@ -19,12 +19,12 @@ use timeloom_time::{Duration, Instant};
 use timeloom_wire::PortIdentity;
 
 use super::bracket::Bracket;
-use super::ptp4l_words::{
+use super::ptp4l_codec::{
     DataSet, DataSetAnswer, TimingKind, TimingRecord, accuracy_ns, get, parse_answer, parse_timing,
 };
 use super::realtime_line::RealtimeLine;
 use super::tai_offset::Stated;
-use super::{FromUtc, Sample, Source, Untold};
+use super::{FromUtc, Sample, Source, SourceFailure};
 use crate::LocalClock;
 use crate::config::{Ptp4lConfig, Shows, TimelineConfig};
 use timeloom_timeline_protocol::TimelineScale;
@@ -46,7 +46,7 @@ struct Shared {
     master: Option<PortIdentity>,
     heard: u64,
     given: u64,
-    last_refusal: Option<Untold>,
+    last_refusal: Option<SourceFailure>,
 }
 
 /// Properties of a master, as of an instant.
@@ -70,9 +70,9 @@ impl Ptp4l {
         config: Ptp4lConfig,
         timeline: &TimelineConfig,
         clock: Arc<LocalClock>,
-    ) -> Result<Self, Untold> {
+    ) -> Result<Self, SourceFailure> {
         let path = config.monitor.clone();
-        let failed = |error: std::io::Error| Untold(format!("{}: {error}", path.display()));
+        let failed = |error: std::io::Error| SourceFailure(format!("{}: {error}", path.display()));
         // The file may be left from a dead daemon. A living daemon would hold the timeline's lock.
         let _ = std::fs::remove_file(&config.monitor);
         let socket = UnixDatagram::bind(&config.monitor).map_err(failed)?;
@@ -102,7 +102,7 @@ impl Ptp4l {
 
     /// Returns the properties of `master` according to the management socket, cached for
     /// [`PROPERTIES_LIFETIME`]. Another master may have another time scale, offset or accuracy.
-    fn reference(&mut self, master: Option<PortIdentity>) -> Result<Reference, Untold> {
+    fn reference(&mut self, master: Option<PortIdentity>) -> Result<Reference, SourceFailure> {
         if let Some(properties) = &self.properties
             && properties.master == master
             && properties.at.elapsed() < PROPERTIES_LIFETIME
@@ -112,19 +112,19 @@ impl Ptp4l {
         let (socket, _name) = self.management()?;
         let (parent, accuracy) = self.parent(&socket)?;
         let DataSetAnswer::Current { steps_removed } = self.get(&socket, DataSet::Current)? else {
-            return Err(Untold::because("ptp4l sent an unexpected answer"));
+            return Err(SourceFailure::because("ptp4l sent an unexpected answer"));
         };
         let DataSetAnswer::TimeProperties {
             utc_offset_s,
             ptp_timescale,
         } = self.get(&socket, DataSet::TimeProperties)?
         else {
-            return Err(Untold::because("ptp4l sent an unexpected answer"));
+            return Err(SourceFailure::because("ptp4l sent an unexpected answer"));
         };
         // `ptp4l` selects another master before it reports the first record of that master.
         let (parent_after, _) = self.parent(&socket)?;
         if parent_after != parent || master.is_some_and(|master| master != parent) {
-            return Err(Untold::because("the master has just changed"));
+            return Err(SourceFailure::because("the master has just changed"));
         }
         let reference = Reference {
             shift: self.shift(ptp_timescale, utc_offset_s)?,
@@ -139,28 +139,28 @@ impl Ptp4l {
     }
 
     /// Requests the port identity of `ptp4l`'s present master and the accuracy of its grandmaster.
-    fn parent(&mut self, socket: &UnixDatagram) -> Result<(PortIdentity, u8), Untold> {
+    fn parent(&mut self, socket: &UnixDatagram) -> Result<(PortIdentity, u8), SourceFailure> {
         match self.get(socket, DataSet::Parent)? {
             DataSetAnswer::Parent { master, accuracy } => Ok((master, accuracy)),
-            _ => Err(Untold::because("ptp4l sent an unexpected answer")),
+            _ => Err(SourceFailure::because("ptp4l sent an unexpected answer")),
         }
     }
 
-    /// Returns the offset to add to the master's time, and records if the master's statement of TAI
-    /// minus UTC is overruled.
+    /// Returns the offset to add to the master's time, and records whether the master's statement
+    /// of TAI minus UTC is overruled.
     fn shift(
         &mut self,
         ptp_timescale: bool,
         utc_offset_s: Option<i16>,
-    ) -> Result<Duration, Untold> {
+    ) -> Result<Duration, SourceFailure> {
         self.contradiction = None;
         let shows = match self.config.shows {
             Some(shows) => shows,
             None if ptp_timescale => Shows::Tai,
             None if self.scale == TimelineScale::Local => return Ok(Duration::ZERO),
             None => {
-                return Err(Untold::because(
-                    "the master counts from a zero of its own: set `shows`, or make the timeline local",
+                return Err(SourceFailure::because(
+                    "the master has an epoch of its own: set `shows`, or make the timeline local",
                 ));
             }
         };
@@ -175,7 +175,7 @@ impl Ptp4l {
         Ok(Duration::from_s(offset.offset_s.into()))
     }
 
-    fn error(&self, steps_removed: u16, accuracy: u8) -> Result<Duration, Untold> {
+    fn error(&self, steps_removed: u16, accuracy: u8) -> Result<Duration, SourceFailure> {
         let master = match (
             self.config.reference_error,
             accuracy_ns(accuracy),
@@ -186,8 +186,8 @@ impl Ptp4l {
             // A local timeline has the grandmaster's scale.
             (None, None, TimelineScale::Local) => Duration::ZERO,
             (None, None, TimelineScale::Tai) => {
-                return Err(Untold::because(
-                    "the grandmaster does not say how good it is: set `reference_error`",
+                return Err(SourceFailure::because(
+                    "the grandmaster does not state its accuracy: set `reference_error`",
                 ));
             }
         };
@@ -196,7 +196,7 @@ impl Ptp4l {
             Some(each) => Duration::from_ns(each.as_ns().saturating_mul(between)),
             None if between == 0 => Duration::ZERO,
             None => {
-                return Err(Untold(format!(
+                return Err(SourceFailure(format!(
                     "{between} boundary clocks lie between: set `hop_error`"
                 )));
             }
@@ -205,13 +205,13 @@ impl Ptp4l {
     }
 
     /// Opens a socket for management answers, bound to a path of its own.
-    fn management(&self) -> Result<(UnixDatagram, Unlinked), Untold> {
+    fn management(&self) -> Result<(UnixDatagram, Unlinked), SourceFailure> {
         let path = self
             .config
             .monitor
             .with_extension(format!("{}", std::process::id()));
         let failed = |error: std::io::Error| {
-            Untold(format!(
+            SourceFailure(format!(
                 "ptp4l at {}: {error}",
                 self.config.socket.display()
             ))
@@ -229,10 +229,11 @@ impl Ptp4l {
         Ok((socket, name))
     }
 
-    fn get(&mut self, socket: &UnixDatagram, set: DataSet) -> Result<DataSetAnswer, Untold> {
+    fn get(&mut self, socket: &UnixDatagram, set: DataSet) -> Result<DataSetAnswer, SourceFailure> {
         self.sequence_id = self.sequence_id.wrapping_add(1);
         let request = get(set, self.config.domain, self.sequence_id);
-        let failed = |error: std::io::Error| Untold(format!("ptp4l does not answer: {error}"));
+        let failed =
+            |error: std::io::Error| SourceFailure(format!("ptp4l does not answer: {error}"));
         socket.send(&request).map_err(failed)?;
         let mut buffer = [0; 1500];
         for _ in 0..8 {
@@ -241,7 +242,7 @@ impl Ptp4l {
                 return Ok(answer);
             }
         }
-        Err(Untold::because("ptp4l sent an unexpected answer"))
+        Err(SourceFailure::because("ptp4l sent an unexpected answer"))
     }
 }
 
@@ -255,25 +256,25 @@ impl Drop for Unlinked {
 }
 
 impl Source for Ptp4l {
-    fn ask(&mut self, era: Era) -> Result<Sample, Untold> {
+    fn ask(&mut self, era: Era) -> Result<Sample, SourceFailure> {
         let master = self.shared.lock().expect("no panic holds it").master;
         let reference = self.reference(master)?;
         let mut shared = self.shared.lock().expect("no panic holds it");
         if shared.master != master {
-            return Err(Untold::because("the master has just changed"));
+            return Err(SourceFailure::because("the master has just changed"));
         }
         if shared.bracket.era() != era {
             shared.bracket.begin(era);
         }
         if shared.heard == shared.given {
             return Err(shared.last_refusal.take().unwrap_or_else(|| {
-                Untold::because("ptp4l has heard nothing new from its master")
+                SourceFailure::because("ptp4l has received nothing new from its master")
             }));
         }
         let bound = shared
             .bracket
             .bound()
-            .ok_or_else(|| Untold::because("ptp4l has not heard both ways yet"))?;
+            .ok_or_else(|| SourceFailure::because("ptp4l has not measured both directions yet"))?;
         shared.given = shared.heard;
         let mut bound = bound;
         bound.earliest = bound.earliest + reference.shift - reference.error;
@@ -302,7 +303,7 @@ fn listen(socket: &UnixDatagram, clock: &LocalClock, shared: &Weak<Mutex<Shared>
         let Ok(length) = received else { continue };
         let records = parse_timing(&buffer[..length]);
         let mut shared = shared.lock().expect("no panic holds it");
-        let taken = records.map_err(Untold::because).and_then(|all| {
+        let taken = records.map_err(SourceFailure::because).and_then(|all| {
             all.iter()
                 .try_for_each(|one| shared.take(one, &mut line, clock))
         });
@@ -320,7 +321,7 @@ impl Shared {
         record: &TimingRecord,
         line: &mut RealtimeLine,
         clock: &LocalClock,
-    ) -> Result<(), Untold> {
+    ) -> Result<(), SourceFailure> {
         if self
             .master
             .replace(record.master)

@@ -4,7 +4,7 @@
 use timeloom_clock::{Core, RateError};
 use timeloom_time::{Duration, Instant};
 
-use super::Untold;
+use super::SourceFailure;
 use crate::LocalClock;
 use crate::local_clock::Pair;
 
@@ -24,7 +24,7 @@ impl RealtimeLine {
         &mut self,
         clock: &LocalClock,
         stamp_ns: i64,
-    ) -> Result<(Instant<Core>, Instant<Core>), Untold> {
+    ) -> Result<(Instant<Core>, Instant<Core>), SourceFailure> {
         let pair = clock.realtime();
         if let Some(last) = self.last.replace(pair) {
             check_even(&last, &pair)?;
@@ -34,30 +34,30 @@ impl RealtimeLine {
 }
 
 /// Checks that the system clock was not stepped between two readings.
-pub(crate) fn check_even(last: &Pair, now: &Pair) -> Result<(), Untold> {
+pub(crate) fn check_even(last: &Pair, now: &Pair) -> Result<(), SourceFailure> {
     let passed_ns = now.other_ns.saturating_sub(last.other_ns);
     let least = now.before - last.after;
     let most = now.after - last.before;
     let slew = STEERED.over_up(most);
     let passed = Duration::from_ns(passed_ns);
     if passed < least - slew || passed > most + slew {
-        return Err(Untold::because(
+        return Err(SourceFailure::because(
             "the system clock was set, or is being slewed fast",
         ));
     }
     Ok(())
 }
 
-fn place(pair: &Pair, stamp_ns: i64) -> Result<(Instant<Core>, Instant<Core>), Untold> {
+fn place(pair: &Pair, stamp_ns: i64) -> Result<(Instant<Core>, Instant<Core>), SourceFailure> {
     let age = Duration::from_ns(pair.other_ns.saturating_sub(stamp_ns));
     if age > Duration::from_s(2) {
-        return Err(Untold::because(
+        return Err(SourceFailure::because(
             "a time stamp is old, or the system clock was set",
         ));
     }
     // The other program's reading may be slightly later than ours.
     if age < -Duration::from_ms(1) {
-        return Err(Untold::because("a time stamp lies in the future"));
+        return Err(SourceFailure::because("a time stamp lies in the future"));
     }
     let slew = STEERED.over_up(age.max(-age)) + Duration::from_ns(1);
     Ok((pair.before - age - slew, pair.after - age + slew))

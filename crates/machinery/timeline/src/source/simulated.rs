@@ -8,11 +8,11 @@
 use std::sync::Arc;
 
 use timeloom_clock::timeline::{Era, Exchange};
-use timeloom_clock::{Core, RateError, Timeline};
+use timeloom_clock::{Core, RateError, TimelineTime};
 use timeloom_random::Random;
 use timeloom_time::{Duration, Instant};
 
-use super::{Sample, Source, Untold};
+use super::{Sample, Source, SourceFailure};
 use crate::LocalClock;
 use crate::config::SimulatedConfig;
 
@@ -33,16 +33,16 @@ impl Simulated {
 }
 
 impl Source for Simulated {
-    fn ask(&mut self, era: Era) -> Result<Sample, Untold> {
+    fn ask(&mut self, era: Era) -> Result<Sample, SourceFailure> {
         let received = self.clock.core();
         answer(&self.config, &mut self.noise, era, received)
             .map(Sample::Exchange)
-            .ok_or_else(|| Untold::because("the answer was lost"))
+            .ok_or_else(|| SourceFailure::because("the answer was lost"))
     }
 }
 
 /// Returns the time of the reference when the core clock is `core`, without its error.
-pub(super) fn truth(config: &SimulatedConfig, core: Instant<Core>) -> Instant<Timeline> {
+pub(super) fn truth(config: &SimulatedConfig, core: Instant<Core>) -> Instant<TimelineTime> {
     let since = core - Instant::ZERO;
     let gained = RateError::from_ppb(config.rate_ppb).over_down(since);
     Instant::ZERO + config.offset + since + gained

@@ -6,7 +6,7 @@ use timeloom_clock::timeline::{Era, Exchange};
 use timeloom_publish::SystemClock;
 use timeloom_time::Instant;
 
-use super::{FromUtc, Sample, Source, Untold};
+use super::{FromUtc, Sample, Source, SourceFailure};
 use crate::LocalClock;
 use crate::config::{SystemClockConfig, TimelineConfig};
 
@@ -31,15 +31,15 @@ impl System {
 }
 
 impl Source for System {
-    fn ask(&mut self, era: Era) -> Result<Sample, Untold> {
+    fn ask(&mut self, era: Era) -> Result<Sample, SourceFailure> {
         let tai_offset = self.from_utc.now()?;
         let Some(vouched) = self.config.vouched_error else {
             let sent = self.clock.core();
-            let kernel = SystemClock::ask().map_err(Untold::because)?;
+            let kernel = SystemClock::ask().map_err(SourceFailure::because)?;
             let received = self.clock.core();
             let between = (sent, received);
             let exchange = kernel.exchange(era, between, tai_offset);
-            return Ok(Sample::Exchange(exchange.map_err(Untold::because)?));
+            return Ok(Sample::Exchange(exchange.map_err(SourceFailure::because)?));
         };
         let pair = self.clock.realtime();
         let shows = Instant::from_ns(pair.other_ns) + tai_offset;

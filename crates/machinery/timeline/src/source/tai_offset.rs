@@ -12,12 +12,12 @@ use std::io::Read;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-use timeloom_publish::{SystemClock, Unusable};
+use timeloom_publish::{SystemClock, SystemClockError};
 use timeloom_sys::clock::{ClockId, read_ns};
 use timeloom_time::{Duration, Instant, LeapSeconds, Utc};
 use timeloom_timeline_protocol::TimelineScale;
 
-use super::Untold;
+use super::SourceFailure;
 use crate::config::TimelineConfig;
 
 /// Conversion from UTC to the scale of a timeline. The offset is determined for every query,
@@ -61,7 +61,7 @@ impl FromUtc {
     ///
     /// # Errors
     /// Fails if no offset is known, or if no stated offset is credible.
-    pub(crate) fn now(self) -> Result<Duration, Untold> {
+    pub(crate) fn now(self) -> Result<Duration, SourceFailure> {
         if self.scale == TimelineScale::Local {
             return Ok(Duration::ZERO);
         }
@@ -74,7 +74,7 @@ impl FromUtc {
         if self.scale == TimelineScale::Local {
             return None;
         }
-        let unknown = Untold::because(Unusable::NoTaiOffset);
+        let unknown = SourceFailure::because(SystemClockError::NoTaiOffset);
         match self.offset() {
             Ok(offset) => offset.contradiction,
             Err(why) => Some(why).filter(|why| *why != unknown).map(|why| why.0),
@@ -82,7 +82,7 @@ impl FromUtc {
     }
 
     /// Determines the offset from the kernel's present statement, the configuration and the table.
-    pub(crate) fn offset(self) -> Result<TaiOffset, Untold> {
+    pub(crate) fn offset(self) -> Result<TaiOffset, SourceFailure> {
         let kernel = SystemClock::ask().ok().map(|kernel| kernel.tai_offset_s);
         self.judge(Stated {
             offset_s: kernel.filter(|offset_s| *offset_s != 0),
@@ -92,7 +92,7 @@ impl FromUtc {
 
     /// Determines the offset from a statement by a source other than the kernel, at the present
     /// date.
-    pub(super) fn judge(self, stated: Stated) -> Result<TaiOffset, Untold> {
+    pub(super) fn judge(self, stated: Stated) -> Result<TaiOffset, SourceFailure> {
         let now = Instant::from_ns(read_ns(ClockId::Realtime));
         judge(stated, self.configured_s, now, &leap_seconds())
     }
@@ -103,7 +103,7 @@ fn judge(
     configured_s: Option<i16>,
     now: Instant<Utc>,
     table: &LeapSeconds,
-) -> Result<TaiOffset, Untold> {
+) -> Result<TaiOffset, SourceFailure> {
     let possible = table.possible_at(now);
     let by = stated.by;
     let plain = |offset_s| {
@@ -123,9 +123,9 @@ fn judge(
         Some(range) => format!("{} to {} s", range.start(), range.end()),
     };
     match (stated.offset_s, configured_s) {
-        (None, None) => Err(Untold::because(Unusable::NoTaiOffset)),
+        (None, None) => Err(SourceFailure::because(SystemClockError::NoTaiOffset)),
         (None, Some(ours)) if is_possible(ours.into()) => plain(ours),
-        (None, Some(ours)) => Err(Untold(format!(
+        (None, Some(ours)) => Err(SourceFailure(format!(
             "the configuration says that TAI is {ours} s ahead of UTC, the table of leap seconds \
              allows {} at this date: correct tai_offset_s (`--tai-offset-s`) or the date",
             allowed()
@@ -133,9 +133,9 @@ fn judge(
         (Some(theirs), None) if possible.is_some() && is_possible(theirs) => {
             plain(i16::try_from(theirs).unwrap_or_default())
         }
-        (Some(theirs), None) => Err(Untold(format!(
+        (Some(theirs), None) => Err(SourceFailure(format!(
             "{by} says that TAI is {theirs} s ahead of UTC, the table of leap seconds allows {}: \
-             set the offset or the date of the system clock right, or say what holds \
+             set the offset or the date of the system clock right, or set the offset that applies \
              (`--tai-offset-s`, tai_offset_s in the configuration)",
             allowed()
         ))),
@@ -154,7 +154,7 @@ fn judge(
                     contradiction: Some(contradiction),
                 });
             }
-            Err(Untold(format!(
+            Err(SourceFailure(format!(
                 "{contradiction}: correct the wrong one of the two"
             )))
         }

@@ -6,7 +6,9 @@ use crate::common::{config, realtime_ns, wait_for, wait_for_status};
 use timeloom_clock::quality::Status;
 use timeloom_publish::PageReader;
 use timeloom_timeline::{ServeError, serve};
-use timeloom_timeline_protocol::{Answer, Ask, Event, Need, RefusalCode, TimelineScale, decode};
+use timeloom_timeline_protocol::{
+    Answer, Event, PlainRequirement, RefusalCode, RequestKind, TimelineScale, decode,
+};
 use timeloom_timeline_protocol::{ClientError, Connection, Directory, TimelineName};
 use timeloom_traces::Traces;
 
@@ -25,8 +27,8 @@ fn own() -> TimelineName {
     "own".parse().unwrap()
 }
 
-fn need(accuracy_ns: i64) -> Need {
-    Need {
+fn need(accuracy_ns: i64) -> PlainRequirement {
+    PlainRequirement {
         below_ns: accuracy_ns,
         above_ns: accuracy_ns,
         resolution_ns: accuracy_ns.max(1),
@@ -34,7 +36,10 @@ fn need(accuracy_ns: i64) -> Need {
 }
 
 fn bind(connection: &mut Connection, accuracy_ns: i64) -> u64 {
-    match connection.ask(Ask::Bind(need(accuracy_ns))).unwrap() {
+    match connection
+        .ask(RequestKind::Bind(need(accuracy_ns)))
+        .unwrap()
+    {
         Answer::Bound { binding } => binding,
         other => panic!("{other:?}"),
     }
@@ -75,13 +80,16 @@ fn a_client_reads_the_timeline_of_the_daemon() {
     }
     // A past reading of the counter is converted; a future one is refused.
     let past = readers[0].ticks();
-    let then = match connection.ask(Ask::Convert { ticks: past }).unwrap() {
+    let then = match connection
+        .ask(RequestKind::Convert { ticks: past })
+        .unwrap()
+    {
         Answer::Stamp(stamp) => stamp.interval.unwrap(),
         other => panic!("{other:?}"),
     };
     let now = readers[0].read().unwrap().interval().unwrap();
     assert!(then.earliest_ns <= now.latest().as_ns());
-    let future = connection.ask(Ask::Convert {
+    let future = connection.ask(RequestKind::Convert {
         ticks: past + (1 << 50),
     });
     let Err(ClientError::Refused { code, .. }) = future else {
@@ -101,12 +109,14 @@ fn bindings_report_changes_and_end_with_their_client() {
     });
     let mut connection = Connection::open(daemon.directory(), &own()).unwrap();
     let loose = bind(&mut connection, 100_000_000);
-    connection.ask(Ask::Subscribe { binding: loose }).unwrap();
+    connection
+        .ask(RequestKind::Subscribe { binding: loose })
+        .unwrap();
     let first = connection.next_event(Duration::from_secs(120)).unwrap();
     assert_eq!(first, Some(Event::Restored { binding: loose }));
     // No accuracy can be better than the clock's resolution. The answer states the best possible
     // one.
-    let impossible = connection.ask(Ask::Bind(need(0))).unwrap();
+    let impossible = connection.ask(RequestKind::Bind(need(0))).unwrap();
     let Answer::Impossible {
         accuracy_ns,
         resolution_ns,
@@ -120,12 +130,12 @@ fn bindings_report_changes_and_end_with_their_client() {
         (report().poll_interval_ns < 2_000_000_000).then_some(())
     });
     connection
-        .ask(Ask::Set {
+        .ask(RequestKind::Set {
             binding: tight,
             need: need(1_000_000_000),
         })
         .unwrap();
-    match connection.ask(Ask::Get { binding: tight }).unwrap() {
+    match connection.ask(RequestKind::Get { binding: tight }).unwrap() {
         Answer::Binding(binding) => assert_eq!(binding.need, need(1_000_000_000)),
         other => panic!("{other:?}"),
     }
@@ -134,7 +144,7 @@ fn bindings_report_changes_and_end_with_their_client() {
     });
     // Another client's bindings are not accessible.
     let mut other = Connection::open(daemon.directory(), &own()).unwrap();
-    let stolen = other.ask(Ask::Unbind { binding: loose });
+    let stolen = other.ask(RequestKind::Unbind { binding: loose });
     assert!(
         matches!(
             stolen,
@@ -147,8 +157,10 @@ fn bindings_report_changes_and_end_with_their_client() {
     );
     bind(&mut other, 1_000_000);
     assert_eq!(report().bindings, 3);
-    connection.ask(Ask::Unbind { binding: tight }).unwrap();
-    assert!(connection.ask(Ask::Get { binding: tight }).is_err());
+    connection
+        .ask(RequestKind::Unbind { binding: tight })
+        .unwrap();
+    assert!(connection.ask(RequestKind::Get { binding: tight }).is_err());
     drop(other);
     wait_for("the dead client's binding to end", || {
         (report().bindings == 1).then_some(())
@@ -164,7 +176,7 @@ fn a_disturbance_voids_the_timeline_and_tells_bindings() {
     wait_for_status(&reader, Status::Ok);
     let mut connection = Connection::open(daemon.directory(), &own()).unwrap();
     let binding = bind(&mut connection, 100_000_000);
-    connection.ask(Ask::Subscribe { binding }).unwrap();
+    connection.ask(RequestKind::Subscribe { binding }).unwrap();
     let next =
         |connection: &mut Connection| connection.next_event(Duration::from_secs(120)).unwrap();
     assert_eq!(next(&mut connection), Some(Event::Restored { binding }));
@@ -243,7 +255,7 @@ fn hostile_packets_are_refused_and_cost_nothing() {
     assert!(
         Connection::open(daemon.directory(), &own())
             .unwrap()
-            .ask(Ask::Report)
+            .ask(RequestKind::Report)
             .is_ok()
     );
 }
@@ -267,7 +279,7 @@ fn idle_connections_keep_no_other_client_out() {
     assert!(PageReader::open(&fd).is_ok());
     bind(&mut late, 1_000_000_000);
     // A program that was bound before those connections is still bound.
-    let answer = bound.ask(Ask::Get { binding }).unwrap();
+    let answer = bound.ask(RequestKind::Get { binding }).unwrap();
     assert!(matches!(answer, Answer::Binding(_)), "{answer:?}");
     drop((idle, fd, daemon));
     traces.assert_nothing_left();
@@ -286,12 +298,12 @@ fn a_connection_without_a_binding_ends_after_a_time() {
     let mut unbound = Connection::open(daemon.directory(), &own()).unwrap();
     let once = bind(&mut unbound, 1_000_000_000);
     let began = std::time::Instant::now();
-    unbound.ask(Ask::Unbind { binding: once }).unwrap();
+    unbound.ask(RequestKind::Unbind { binding: once }).unwrap();
     let ended = unbound.next_event(Duration::from_secs(120));
     assert!(matches!(ended, Err(ClientError::Ended)), "{ended:?}");
     assert!(began.elapsed() >= idle_for);
     // This connection was silent for longer than that, but has a binding.
-    let answer = bound.ask(Ask::Get { binding }).unwrap();
+    let answer = bound.ask(RequestKind::Get { binding }).unwrap();
     assert!(matches!(answer, Answer::Binding(_)), "{answer:?}");
     drop(daemon);
     traces.assert_nothing_left();

@@ -13,8 +13,8 @@ use crate::common::{config, realtime_ns, wait_for, wait_for_status};
 use timeloom_clock::quality::Status;
 use timeloom_ptp_io::keys::{SignRequest, make_authority, make_node, sign_ring};
 use timeloom_ptp_io::{
-    Auth, Channel, Counters, EntryForm, Evidence, Feed, Names, Options, Policy, Program, PtpError,
-    Role, Suite, Wake,
+    Auth, Channel, Counters, EntryForm, Evidence, Feed, Names, Policy, Program, ProgramOptions,
+    PtpError, Role, Suite, Wake,
 };
 use timeloom_publish::PageReader;
 use timeloom_timeline::{Daemon, serve};
@@ -154,7 +154,7 @@ impl Clock {
     fn start(
         cable: &Cable,
         end: usize,
-        mut options: Options,
+        mut options: ProgramOptions,
         feed: Option<(&Path, Policy)>,
     ) -> Self {
         options.profile.log_sync_interval = -4;
@@ -192,8 +192,8 @@ impl Drop for Clock {
 /// Error of software timestamps on a machine that may take the processor from a thread for a while.
 const STAMP_ERROR_NS: i64 = 20_000_000;
 
-fn options(role: Role, keys: Option<&Path>) -> Options {
-    let mut options = Options::new(role, vec![INTERFACE.to_owned()]);
+fn options(role: Role, keys: Option<&Path>) -> ProgramOptions {
+    let mut options = ProgramOptions::new(role, vec![INTERFACE.to_owned()]);
     options.profile.priority.0 = if role == Role::Grandmaster { 100 } else { 200 };
     options.auth = keys.map(|keys| {
         let channel = Channel::Inline(Suite::Ed25519);

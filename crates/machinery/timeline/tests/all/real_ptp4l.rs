@@ -12,7 +12,7 @@ use timeloom_publish::PageReader;
 use timeloom_testing::eventually;
 use timeloom_timeline::serve;
 use timeloom_timeline_protocol::Connection;
-use timeloom_timeline_protocol::{Answer, Ask, Need};
+use timeloom_timeline_protocol::{Answer, PlainRequirement, RequestKind};
 
 /// Starts a `ptp4l` that steers no clock (`free_running`).
 fn start_ptp4l(cable: &Cable, end: usize, directory: &Path) -> Running {
@@ -139,16 +139,17 @@ fn beside_load<T>(cable: &Cable, during: impl FnOnce() -> T) -> T {
 /// polls as often as it can.
 fn bind_tightly(connection: &mut Connection) -> i64 {
     wait_for("a binding", || {
-        let mut need = Need {
+        let mut need = PlainRequirement {
             below_ns: 0,
             above_ns: 0,
             resolution_ns: 1,
         };
-        let Ok(Answer::Impossible { accuracy_ns, .. }) = connection.ask(Ask::Bind(need)) else {
+        let Ok(Answer::Impossible { accuracy_ns, .. }) = connection.ask(RequestKind::Bind(need))
+        else {
             return None;
         };
         (need.below_ns, need.above_ns) = (2 * accuracy_ns, 2 * accuracy_ns);
-        let bound = connection.ask(Ask::Bind(need));
+        let bound = connection.ask(RequestKind::Bind(need));
         matches!(bound, Ok(Answer::Bound { .. })).then_some(2 * accuracy_ns)
     })
 }
@@ -307,8 +308,8 @@ fn a_wrong_tai_offset_of_a_ptp4l_master_is_in_no_reading() {
                 });
                 let shown = contains_truth(&reader, 37, Duration::from_millis(500));
                 assert!(shown.samples > shown.without, "{case}: {shown:?}");
-                // An answer from before the first Announce has no offset, and may be cached. A wrong
-                // offset of this machine's kernel is reported as well.
+                // An answer from before the first Announce has no offset, and may be cached. A
+                // wrong offset of this machine's kernel is reported as well.
                 let warned = || {
                     let warned = timeline.report().unwrap().tai_offset_contradiction;
                     warned.unwrap_or_default()

@@ -14,7 +14,7 @@ use timeloom_time::Duration;
 use timeloom_timeline::config::DaemonConfig;
 use timeloom_timeline_client::Timeline;
 use timeloom_timeline_protocol::Directory;
-use timeloom_vm::{Agent, Link, devices};
+use timeloom_vm::{GuestAgent, Link, devices};
 
 use crate::common::wait_for;
 
@@ -113,12 +113,12 @@ fn answer(listener: &TcpListener, mut to: impl FnMut(&str) -> String) {
 }
 
 /// Starts an agent, and returns it once it has found the host.
-fn started(link: impl Fn() -> Link) -> Agent {
+fn started(link: impl Fn() -> Link) -> GuestAgent {
     let region = wait_for("the region", || devices::region().ok());
     wait_for("the way to the host", || {
         let region = region.try_clone().unwrap();
         let clock = devices::clock().ok().map(OwnedFd::from);
-        Agent::start(link(), region.into(), clock, Directory::new(TIMELINES)).ok()
+        GuestAgent::start(link(), region.into(), clock, Directory::new(TIMELINES)).ok()
     })
 }
 

@@ -10,13 +10,13 @@ use timeloom_clock::quality::{Requirement, Status};
 use timeloom_time::Duration as Length;
 use timeloom_timeline_client::{Change, Timeline};
 use timeloom_timeline_protocol::Directory;
-use timeloom_vm::{Agent, Frames, Link, MOST_FRAME_BYTES, Relay, RelayStats};
+use timeloom_vm::{Frames, GuestAgent, Link, MOST_FRAME_BYTES, Relay, RelayStats};
 
 use crate::common::{Host, read_the_truth, wait_for};
 
 struct Guest {
     relay: Relay,
-    agent: Agent,
+    agent: GuestAgent,
     directory: Directory,
     _place: tempfile::TempDir,
 }
@@ -27,7 +27,7 @@ impl Guest {
         let place = tempfile::tempdir().unwrap();
         let directory = Directory::new(place.path());
         let region = relay.region().try_clone_to_owned().unwrap();
-        let agent = Agent::start(Link::Port(port), region, None, directory.clone()).unwrap();
+        let agent = GuestAgent::start(Link::Port(port), region, None, directory.clone()).unwrap();
         Self {
             relay,
             agent,
@@ -87,7 +87,7 @@ fn a_guest_whose_way_to_the_host_breaks_takes_it_anew() {
     let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
     let region = relay.region().try_clone_to_owned().unwrap();
     let directory = Directory::new(place.path());
-    let agent = Agent::start(Link::Local(path), region, None, directory.clone()).unwrap();
+    let agent = GuestAgent::start(Link::Local(path), region, None, directory.clone()).unwrap();
     let mut way = listener.accept().unwrap().0;
     for _ in 0..3 {
         relay.connect(way.try_clone().unwrap().into()).unwrap();

@@ -5,7 +5,7 @@ use timeloom_time::{Duration, Instant};
 
 use super::{Agreement, Own};
 use crate::hosts::{HostId, Hosts};
-use crate::record::{Record, Resumed, Stage};
+use crate::record::{HostRecord, Resumption, Stage};
 
 impl Agreement {
     /// Returns the greatest pause number whose records no step uses any more; `None` before the
@@ -37,13 +37,14 @@ impl Agreement {
         let (pause, ballot) = (self.pause, self.ballot);
         let silent = self.silent.and(self.members);
         let is_closing = matches!(self.stage, Own::Closing(_));
-        let is_past = |record: &Record| match record.stage {
+        let is_past = |record: &HostRecord| match record.stage {
             Stage::Closing { .. } => true,
             Stage::Bound { .. } | Stage::Standing { .. } | Stage::Ready { .. } => !is_closing,
             _ => false,
         };
-        let is_of_old_view =
-            |it: &Record| it.pause == pause && is_past(it) && !silent.without(it.silent).is_empty();
+        let is_of_old_view = |it: &HostRecord| {
+            it.pause == pause && is_past(it) && !silent.without(it.silent).is_empty()
+        };
         self.peers.retain(|_, record| !is_of_old_view(record));
         let stands = matches!(self.stage, Own::Standing(_) | Own::Ready(..));
         let old_too = self.keeps_old_votes();
@@ -78,14 +79,14 @@ impl Agreement {
     }
 
     /// Returns the last known record of `other`.
-    pub(crate) fn knows(&self, other: HostId) -> Option<&Record> {
+    pub(crate) fn knows(&self, other: HostId) -> Option<&HostRecord> {
         self.peers.get(&other)
     }
 
-    /// Returns the records that a host with record `said` may have sent before in its current
-    /// pause: stopped, at the same or an older ballot, with or without a hold; and before that,
-    /// closing and bound.
-    pub(crate) fn supposes(&self, said: &Record) -> Vec<Record> {
+    /// Returns the records that a host whose latest record is `said` may have sent earlier in the
+    /// same pause. While stopped, it may have sent records with the same or an older ballot, with
+    /// or without a hold; before that, the records of the stages closing and bound.
+    pub(crate) fn supposes(&self, said: &HostRecord) -> Vec<HostRecord> {
         let (Stage::Standing { at } | Stage::Ready { at, .. }) = said.stage else {
             return Vec::new();
         };
@@ -97,16 +98,16 @@ impl Agreement {
             return Vec::new();
         }
         let stands = (0..=said.ballot).flat_map(|ballot| [(ballot, false), (ballot, true)]);
-        let stands = stands.map(|(ballot, holds)| Record {
+        let stands = stands.map(|(ballot, holds)| HostRecord {
             ballot,
             holds,
             stage: Stage::Standing { at },
             ..*said
         });
-        let mut all: Vec<Record> = stands.collect();
+        let mut all: Vec<HostRecord> = stands.collect();
         if matches!(self.stage, Own::Standing(_) | Own::Ready(..)) {
             let (ceiling, before) = (Instant::ZERO, NOTHING);
-            all.push(Record {
+            all.push(HostRecord {
                 ballot: 0,
                 holds: false,
                 stage: Stage::Closing { ceiling, before },
@@ -141,7 +142,7 @@ impl Agreement {
 }
 
 /// Placeholder for a value that is never used.
-const NOTHING: Resumed = Resumed {
+const NOTHING: Resumption = Resumption {
     from: Instant::ZERO,
     at: Instant::ZERO,
 };

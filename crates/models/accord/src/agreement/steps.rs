@@ -1,11 +1,11 @@
 //! The steps from one stage of a pause to the next.
 
-use timeloom_clock::Timeline;
+use timeloom_clock::TimelineTime;
 use timeloom_time::{Instant, Virtual};
 
 use super::{Agreement, Claim, Order, Own};
 use crate::hosts::Hosts;
-use crate::record::{Record, Resumed, Stage, Why};
+use crate::record::{HaltCause, HostRecord, Resumption, Stage};
 
 impl Agreement {
     /// Moves from Running to Proposing, if this host or another requests the line.
@@ -61,7 +61,7 @@ impl Agreement {
     pub(super) fn grant_or_vote(
         &mut self,
         at: Instant<Virtual>,
-        soonest: Instant<Timeline>,
+        soonest: Instant<TimelineTime>,
     ) -> bool {
         let Some(stages) = self.others_here().filter(|_| self.view_is_agreed()) else {
             return false;
@@ -101,7 +101,7 @@ impl Agreement {
     pub(super) fn go_on(
         &mut self,
         at: Instant<Virtual>,
-        go: Instant<Timeline>,
+        go: Instant<TimelineTime>,
         joiners: Hosts,
     ) -> bool {
         if let Some((resumed, members)) = self.told(|record| self.ended(record)) {
@@ -132,13 +132,13 @@ impl Agreement {
             })
             .collect();
         let Some(votes) = votes else { return false };
-        let resumed = Resumed {
+        let resumed = Resumption {
             from: at,
             at: votes.iter().map(|(go, _)| *go).fold(go, Instant::max),
         };
         #[cfg(test)]
         let resumed = match self.is_flawed(crate::explore::Flaw::OwnGo) {
-            true => Resumed { at: go, ..resumed },
+            true => Resumption { at: go, ..resumed },
             false => resumed,
         };
         let joiners = votes.iter().fold(joiners, |all, (_, some)| all.or(*some));
@@ -148,7 +148,7 @@ impl Agreement {
 
     /// Returns the end of this host's current pause and the members after it, if `record` contains
     /// them.
-    fn ended(&self, record: &Record) -> Option<(Resumed, Hosts)> {
+    fn ended(&self, record: &HostRecord) -> Option<(Resumption, Hosts)> {
         match record.stage {
             Stage::Running(resumed) if record.pause == self.pause => {
                 Some((resumed, record.members))
@@ -160,7 +160,7 @@ impl Agreement {
         }
     }
 
-    fn run(&mut self, resumed: Resumed, members: Hosts) {
+    fn run(&mut self, resumed: Resumption, members: Hosts) {
         // Records of this pause and earlier ones are no longer needed.
         let pause = self.pause;
         self.peers
@@ -174,13 +174,13 @@ impl Agreement {
         self.stage = Own::Running;
         self.orders.push_back(Order::Resume(resumed));
         if !members.contains(self.me) {
-            self.halt(Why::Excluded);
+            self.halt(HaltCause::Excluded);
         }
     }
 
     /// Moves from Joining to Running, once a member's record lists this host as a member.
     pub(super) fn join(&mut self) -> bool {
-        let mine = |record: &&Record| record.members.contains(self.me);
+        let mine = |record: &&HostRecord| record.members.contains(self.me);
         let told = self
             .peers
             .values()

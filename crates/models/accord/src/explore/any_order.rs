@@ -45,7 +45,7 @@
 use super::HOSTS;
 use super::stations::{Event, Local, Outcome, Stations};
 use super::table::Set;
-use crate::record::{Record, Stage};
+use crate::record::{HostRecord, Stage};
 
 impl Stations {
     /// Returns the possible events of `host`, if every record of `pools` may arrive.
@@ -152,8 +152,8 @@ impl Stations {
                 let Stage::Ready { .. } = vote.stage else {
                     return true;
                 };
-                let is_newer = |it: &&Record| it.is_beside(vote) && it.ballot > vote.ballot;
-                let is_vote = |it: &Record| {
+                let is_newer = |it: &&HostRecord| it.is_beside(vote) && it.ballot > vote.ballot;
+                let is_vote = |it: &HostRecord| {
                     matches!(it.stage, Stage::Ready { .. })
                         && it.is_beside(vote)
                         && it.ballot == vote.ballot
@@ -169,7 +169,7 @@ impl Stations {
     }
 }
 
-impl Record {
+impl HostRecord {
     /// Returns true if both records report a host stopped in the same pause, with the same members
     /// and silent hosts.
     fn is_beside(&self, other: &Self) -> bool {

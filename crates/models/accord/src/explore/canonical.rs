@@ -35,7 +35,7 @@ use timeloom_time::{Duration, Instant};
 
 use super::world::{Agreed, Agreements};
 use crate::agreement::Order;
-use crate::record::{Record, Resumed, Stage};
+use crate::record::{HostRecord, Resumption, Stage};
 
 /// Pause number to which later pauses are reduced: the first at which no instant is zero.
 pub(super) const FIRST: u64 = 2;
@@ -53,7 +53,7 @@ impl Agreed {
     }
 }
 
-impl Resumed {
+impl Resumption {
     pub(crate) fn shift(&mut self, span: Duration) {
         // Zero stands for an unused value, which is not shifted.
         if self.at != Instant::ZERO {
@@ -62,7 +62,7 @@ impl Resumed {
     }
 }
 
-impl Record {
+impl HostRecord {
     pub(crate) fn shift(&mut self, by: u64, span: Duration) {
         self.pause -= by;
         match &mut self.stage {

@@ -2,14 +2,14 @@
 
 use std::collections::VecDeque;
 
-use timeloom_clock::Timeline;
+use timeloom_clock::TimelineTime;
 use timeloom_time::{Duration, Instant, Virtual};
 
 use super::search::Scope;
 use super::{HOSTS, Wrong, id};
 use crate::agreement::{Agreement, Order};
 use crate::hosts::Hosts;
-use crate::record::{Record, Resumed, Stage};
+use crate::record::{HostRecord, Resumption, Stage};
 
 /// Event at a host other than the arrival of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,17 +28,17 @@ pub(super) enum Step {
 
 /// Agreed instant that a host reports, to be compared with other hosts' reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Said {
+pub(super) enum ReportedInstant {
     /// Pause number, and virtual instant at which all hosts stop in that pause.
     Stands(u64, Instant<Virtual>),
     /// Pause number, and instants at which that pause ends.
-    Ended(u64, Resumed),
+    Ended(u64, Resumption),
 }
 
 /// Result of a step, apart from the host's new record.
 #[derive(Debug, Default)]
 pub(super) struct Done {
-    pub(super) said: Vec<Said>,
+    pub(super) said: Vec<ReportedInstant>,
     /// The host has set its ceiling, so some host must be requesting the line.
     pub(super) closed: bool,
 }
@@ -100,7 +100,7 @@ impl Host {
         }
     }
 
-    pub(super) fn record(&self) -> Record {
+    pub(super) fn record(&self) -> HostRecord {
         self.agreement.record()
     }
 
@@ -196,7 +196,12 @@ impl Host {
     }
 
     /// Delivers a record of another host to the agreement.
-    pub(super) fn hear(&mut self, from: usize, said: Record, slow: bool) -> Result<Done, Wrong> {
+    pub(super) fn hear(
+        &mut self,
+        from: usize,
+        said: HostRecord,
+        slow: bool,
+    ) -> Result<Done, Wrong> {
         let soonest = self.soonest();
         let mut done = Done::default();
         self.agreement.heard(id(from), said, soonest);
@@ -211,7 +216,7 @@ impl Host {
 
     /// Returns the instant at which the host could resume. It differs from host to host; that of
     /// the last host is the latest.
-    fn soonest(&self) -> Instant<Timeline> {
+    fn soonest(&self) -> Instant<TimelineTime> {
         let pause = self.agreement.record().pause as i64;
         Instant::from_ns(10 * pause + self.index as i64)
     }
@@ -239,7 +244,7 @@ impl Host {
                 }
                 (self.shows, self.runs) = (at, false);
                 self.agreement.stood(soonest);
-                done.said.push(Said::Stands(began.pause, at));
+                done.said.push(ReportedInstant::Stands(began.pause, at));
             }
             Some(Order::Resume(resumed)) => {
                 let joins = self.shows == Instant::ZERO;
@@ -251,7 +256,7 @@ impl Host {
                     Stage::Closing { .. } => began.pause - 1,
                     _ => began.pause,
                 };
-                done.said.push(Said::Ended(pause, resumed));
+                done.said.push(ReportedInstant::Ended(pause, resumed));
             }
             order => return Err(format!("{order:?} is no act")),
         }
@@ -300,12 +305,12 @@ impl Host {
     }
 
     /// Returns the last known record of `other`.
-    pub(super) fn knows(&self, other: usize) -> Option<&Record> {
+    pub(super) fn knows(&self, other: usize) -> Option<&HostRecord> {
         self.agreement.knows(id(other))
     }
 
     /// Returns all records that a host may have sent before `said`, in the same pause.
-    pub(super) fn supposes(&self, said: &Record) -> Vec<Record> {
+    pub(super) fn supposes(&self, said: &HostRecord) -> Vec<HostRecord> {
         self.agreement.supposes(said)
     }
 

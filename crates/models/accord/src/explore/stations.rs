@@ -6,11 +6,11 @@
 
 use timeloom_time::Duration;
 
-use super::host::{Done, Facts, Host, Said, Step};
+use super::host::{Done, Facts, Host, ReportedInstant, Step};
 use super::search::{Network, Scope};
 use super::table::{Map, Table};
 use super::{HOSTS, Wrong};
-use crate::record::Record;
+use crate::record::HostRecord;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Station {
@@ -65,13 +65,13 @@ impl Event {
 
 pub(super) struct Stations {
     pub(super) scope: Scope,
-    records: Table<Record>,
+    records: Table<HostRecord>,
     hosts: Table<Host>,
     queues: Table<Vec<u32>>,
     stations: Table<Station>,
     facts: Vec<Facts>,
     outcomes: Vec<Option<Box<[Outcome]>>>,
-    said: Table<Vec<Said>>,
+    said: Table<Vec<ReportedInstant>>,
     wrongs: Table<Wrong>,
     heard: Map<(u32, u8, u32), Local>,
     pushed: Map<(u32, u8, u32), u32>,
@@ -108,7 +108,7 @@ impl Stations {
         self.hosts.get(host)
     }
 
-    pub(super) fn record(&self, record: u32) -> &Record {
+    pub(super) fn record(&self, record: u32) -> &HostRecord {
         self.records.get(record)
     }
 
@@ -116,7 +116,7 @@ impl Stations {
         &self.facts[station as usize]
     }
 
-    pub(super) fn said(&self, said: u32) -> &[Said] {
+    pub(super) fn said(&self, said: u32) -> &[ReportedInstant] {
         self.said.get(said)
     }
 
@@ -191,7 +191,7 @@ impl Stations {
     }
 
     /// Returns the number of a record in the table of records.
-    pub(super) fn number(&mut self, record: Record) -> u32 {
+    pub(super) fn number(&mut self, record: HostRecord) -> u32 {
         self.records.number(record)
     }
 

@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 
 use timeloom_time::{Duration, Instant, Virtual};
 
-use super::host::{Facts, Said};
+use super::host::{Facts, ReportedInstant};
 use super::search::Scope;
 use super::stations::{Event, NOTHING, Outcome, Stations};
 use super::table::{Map, Table};
 use super::{HOSTS, Wrong, id};
 use crate::hosts::Hosts;
-use crate::record::Resumed;
+use crate::record::Resumption;
 
 /// State of the world, as the numbers of its parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,7 +48,7 @@ impl World {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Agreed {
     pub(super) stands: Agreements<Instant<Virtual>>,
-    pub(super) ends: Agreements<Resumed>,
+    pub(super) ends: Agreements<Resumption>,
 }
 
 /// Agreed values: the number of the pause, the value, and the hosts that have reported it.
@@ -202,8 +202,8 @@ impl Worlds {
         let mut all = self.agreed.get(world.agreed).clone();
         for said in self.stations.said(said) {
             match *said {
-                Said::Stands(pause, at) => agreed(&mut all.stands, host, pause, at)?,
-                Said::Ended(pause, how) => agreed(&mut all.ends, host, pause, how)?,
+                ReportedInstant::Stands(pause, at) => agreed(&mut all.stands, host, pause, at)?,
+                ReportedInstant::Ended(pause, how) => agreed(&mut all.ends, host, pause, how)?,
             }
         }
         if is_gone {

@@ -115,7 +115,7 @@ fn change(text: &str) -> Result<FrequencyChange, (String, &'static str)> {
         format!("{number} {unit}")
             .parse()
             .map_err(|_: timeloom_time::ParseTimeError| {
-                ("its instant is no length of time".to_owned(), LIKE_THIS)
+                ("its instant is not a length of time".to_owned(), LIKE_THIS)
             })?;
     if !(Duration::ZERO..=LONGEST).contains(&at) {
         return Err((

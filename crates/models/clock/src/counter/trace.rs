@@ -61,7 +61,7 @@ pub enum StageFault {
     #[error(transparent)]
     Length(#[from] ParseTimeError),
     /// The length of time is negative.
-    #[error("a stage cannot last less than nothing")]
+    #[error("the duration of a stage must not be negative")]
     Negative,
 }
 

@@ -63,7 +63,7 @@ impl MonotonicLine {
 
 /// Result of a successful `adjtimex`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Adjusted {
+pub struct Adjustment {
     /// Return value of the system call: one of [`super::state`].
     pub state: i32,
     /// True if the call stepped CLOCK_REALTIME.
@@ -184,7 +184,7 @@ impl KernelClock {
         now: Instant<Core>,
         timex: &mut Timex,
         privileged: bool,
-    ) -> Result<Adjusted, Errno> {
+    ) -> Result<Adjustment, Errno> {
         validate(timex, privileged)?;
         self.advance(now);
         let stepped = timex.modes & modes::SETOFFSET != 0;
@@ -211,7 +211,7 @@ impl KernelClock {
         );
         self.begin_line(now);
         self.line.per_s_32 = self.per_s_32();
-        Ok(Adjusted { state, stepped })
+        Ok(Adjustment { state, stepped })
     }
 
     /// Moves CLOCK_MONOTONIC and CLOCK_REALTIME forward by `ahead`, the lead that readers saw

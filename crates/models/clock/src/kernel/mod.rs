@@ -18,5 +18,5 @@ mod clock;
 mod ntp;
 mod timex;
 
-pub use clock::{Adjusted, KernelClock, KernelClockOptions, MonotonicLine};
+pub use clock::{Adjustment, KernelClock, KernelClockOptions, MonotonicLine};
 pub use timex::{Errno, Timex, modes, state, status};

@@ -186,8 +186,8 @@ impl Ntp {
     }
 
     /// Corrects the result for a leap second that is due but not in the count of seconds yet. A
-    /// kernel counts seconds at its ticks, so there all cases occur. This model counts a
-    /// second when it begins, so only the case of the state OOP can occur.
+    /// real kernel counts seconds at its ticks, so all cases of the correction occur in it. This
+    /// model counts a second when it begins, so only the case of the state OOP can occur.
     fn look_at_leap(&self, timex: &mut Timex, now_s: i64, result: i32) -> i32 {
         if now_s < self.next_leap_s {
             return result;

@@ -92,14 +92,14 @@ impl<S: Scale> fmt::Debug for Interval<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Timeline;
+    use crate::TimelineTime;
     use proptest::prelude::*;
 
     proptest! {
         #[test]
         fn no_numbers_make_it_inverted(estimate in any::<i64>(), below in any::<i64>(), above in any::<i64>()) {
             let ns = Duration::from_ns;
-            let interval = Interval::<Timeline>::around(Instant::from_ns(estimate), ns(below), ns(above));
+            let interval = Interval::<TimelineTime>::around(Instant::from_ns(estimate), ns(below), ns(above));
             prop_assert!(interval.earliest() <= interval.estimate());
             prop_assert!(interval.estimate() <= interval.latest());
             prop_assert!(interval.contains(interval.estimate()));

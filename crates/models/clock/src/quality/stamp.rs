@@ -3,7 +3,7 @@
 use timeloom_time::Duration;
 
 use super::{Interval, Status};
-use crate::Timeline;
+use crate::TimelineTime;
 
 /// Identifier of a timeline: a 128-bit number, equal on all hosts that share the timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -14,7 +14,7 @@ pub struct TimelineId(pub u128);
 pub struct Stamp {
     timeline: TimelineId,
     status: Status,
-    interval: Option<Interval<Timeline>>,
+    interval: Option<Interval<TimelineTime>>,
 }
 
 /// Order of two stamps, as far as their intervals determine it.
@@ -41,7 +41,7 @@ pub struct OtherTimeline {
 impl Stamp {
     /// Returns a reading with an interval. If the status is one without an interval, the interval
     /// is dropped.
-    pub fn new(timeline: TimelineId, status: Status, interval: Interval<Timeline>) -> Self {
+    pub fn new(timeline: TimelineId, status: Status, interval: Interval<TimelineTime>) -> Self {
         let interval = status.may_have_interval().then_some(interval);
         Self {
             timeline,
@@ -70,7 +70,7 @@ impl Stamp {
     }
 
     /// Returns the interval that contains true time; `None` if the status permits none.
-    pub fn interval(&self) -> Option<Interval<Timeline>> {
+    pub fn interval(&self) -> Option<Interval<TimelineTime>> {
         self.interval
     }
 

@@ -8,14 +8,14 @@ use super::{Action, Segment};
 use crate::Core;
 use crate::quality::{Requirement, Stamp};
 
-/// Number of a binding. A keeper never assigns the same number twice.
+/// Number of a binding. An estimator never assigns the same number twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BindingId(pub u64);
 
 /// Error for a requirement that cannot be met, with the best values that can.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the requirement cannot be met; possible are ± {accuracy} in steps of {resolution}")]
-pub struct Impossible {
+pub struct UnmetRequirement {
     /// Best accuracy that sources and oscillator permit at the shortest polling interval.
     pub accuracy: Duration,
     /// Step of the clock.

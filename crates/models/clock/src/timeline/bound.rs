@@ -2,7 +2,7 @@
 
 use timeloom_time::{Duration, Instant};
 
-use crate::{Core, RateError, Timeline};
+use crate::{Core, RateError, TimelineTime};
 
 /// Bound on the timeline's true value: it was between `earliest` and `latest` when the core clock
 /// showed exactly `at`.
@@ -11,9 +11,9 @@ pub struct Bound {
     /// Reading of the core clock.
     pub at: Instant<Core>,
     /// Earliest possible true value of the timeline at that reading.
-    pub earliest: Instant<Timeline>,
+    pub earliest: Instant<TimelineTime>,
     /// Latest possible true value of the timeline at that reading.
-    pub latest: Instant<Timeline>,
+    pub latest: Instant<TimelineTime>,
 }
 
 impl Bound {
@@ -45,7 +45,7 @@ impl Bound {
     }
 
     /// Returns the middle between `earliest` and `latest`.
-    pub fn middle(&self) -> Instant<Timeline> {
+    pub fn middle(&self) -> Instant<TimelineTime> {
         self.earliest + Duration::from_ns(self.width().as_ns() / 2)
     }
 

@@ -33,7 +33,7 @@ pub struct Config {
     pub fresh_for: Duration,
     /// Time after an answer for which the timeline has an interval at all.
     pub time_to_live: Duration,
-    /// Time without a heartbeat after which readers consider the keeper dead.
+    /// Time without a heartbeat after which readers consider the estimator dead.
     pub alive_for: Duration,
     /// Changes of the local clock up to these limits do not count as a disturbance.
     pub watch: WatchLimits,
@@ -42,8 +42,8 @@ pub struct Config {
 impl Config {
     /// Returns the default configuration for `sources` sources and a local clock with nanosecond
     /// resolution. Sources are polled every 125 ms … 64 s; the interval is fresh for 16 s, and void
-    /// after 1000 s; a keeper counts as dead after 5 s of silence; a minority of the sources may be
-    /// wrong.
+    /// after 1000 s; an estimator counts as dead after 5 s of silence; a minority of the sources
+    /// may be wrong.
     pub fn new(timeline: TimelineId, oscillator: OscillatorSpec, sources: usize) -> Self {
         Self {
             timeline,

@@ -5,7 +5,7 @@ use core::fmt;
 use timeloom_time::{Duration, Instant};
 
 use super::{Bound, Era};
-use crate::{Core, RateError, Timeline};
+use crate::{Core, RateError, TimelineTime};
 
 /// The four time stamps of a two-way exchange, with the errors that the source states about itself.
 ///
@@ -18,9 +18,9 @@ pub struct Exchange {
     /// Core clock immediately before the query was sent.
     pub sent: Instant<Core>,
     /// The source's clock when the query arrived.
-    pub asked: Instant<Timeline>,
+    pub asked: Instant<TimelineTime>,
     /// The source's clock when the answer was sent.
-    pub answered: Instant<Timeline>,
+    pub answered: Instant<TimelineTime>,
     /// Core clock immediately after the answer arrived.
     pub received: Instant<Core>,
     /// Round-trip delay from the source to its own reference, as the source states it.
@@ -42,7 +42,7 @@ impl Exchange {
     pub fn direct(
         era: Era,
         (sent, received): (Instant<Core>, Instant<Core>),
-        shows: Instant<Timeline>,
+        shows: Instant<TimelineTime>,
         error: Duration,
     ) -> Self {
         Self {
@@ -62,7 +62,7 @@ impl Exchange {
 
 /// Reason for which an exchange is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum ExchangeRefusal {
     /// The query was sent before the last disturbance of the local clock.
     OldEra,
     /// The timeline demands authentication, and the answer is not authenticated.
@@ -73,7 +73,7 @@ pub enum Refused {
     Impossible,
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for ExchangeRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::OldEra => "the exchange began before the last disturbance",
@@ -97,15 +97,15 @@ impl Exchange {
     /// (positive).
     ///
     /// # Errors
-    /// Returns [`Refused::Impossible`] if the time stamps contradict each other or the stated
-    /// errors.
-    pub fn bound(&self, resolution: Duration, rate: RateError) -> Result<Bound, Refused> {
+    /// Returns [`ExchangeRefusal::Impossible`] if the time stamps contradict each other or
+    /// the stated errors.
+    pub fn bound(&self, resolution: Duration, rate: RateError) -> Result<Bound, ExchangeRefusal> {
         let round_trip = self.received - self.sent;
         let held = self.answered - self.asked;
         let stated = [self.root_delay, self.root_dispersion, self.least_delay];
         if round_trip.is_negative() || held.is_negative() || stated.iter().any(|d| d.is_negative())
         {
-            return Err(Refused::Impossible);
+            return Err(ExchangeRefusal::Impossible);
         }
         // One nanosecond for half of an odd delay, and one because time stamps are whole
         // nanoseconds.
@@ -130,10 +130,12 @@ impl Exchange {
                     + source_error
                     + half(most + asymmetry + Duration::from_ns(1)),
             };
-            bound = bound.intersection(&promised).ok_or(Refused::Impossible)?;
+            bound = bound
+                .intersection(&promised)
+                .ok_or(ExchangeRefusal::Impossible)?;
         }
         if bound.earliest > bound.latest {
-            Err(Refused::Impossible)
+            Err(ExchangeRefusal::Impossible)
         } else {
             Ok(bound)
         }

@@ -3,18 +3,18 @@
 //!
 //! The work is divided as follows:
 //!
-//! - [`Keeper`] is the state machine of one timeline on one host. Its inputs are answers of sources
-//!   and readings of the local clock. Its outputs are [`Action`]s: query this source, publish this
-//!   segment, notify this binding.
-//! - [`Segment`] is the keeper's published result, and all that a reader needs: a line from the
+//! - [`Estimator`] is the state machine of one timeline on one host. Its inputs are answers of
+//!   sources and readings of the local clock. Its outputs are [`Action`]s: query this source,
+//!   publish this segment, notify this binding.
+//! - [`Segment`] is the estimator's published result, and all that a reader needs: a line from the
 //!   core clock to the timeline, the error bounds, and the limits of their validity. **A reader
 //!   derives the status itself** from the age of the segment and from the readings of its own
-//!   machine, so a good status does not outlive the keeper.
+//!   machine, so a good status does not outlive the estimator.
 //!
 //! The bounds are worst-case bounds. They hold if the oscillator keeps its
 //! [`OscillatorSpec`](crate::oscillator::OscillatorSpec), if the errors of sources do not exceed
 //! the stated ones, and if no more than [`Config::tolerated_liars`] sources violate that. The
-//! papers' statistical view is available in addition ([`Keeper::statistical`]), and does not
+//! papers' statistical view is available in addition ([`Estimator::statistical`]), and does not
 //! replace the bounds.
 
 mod agree;
@@ -22,9 +22,9 @@ mod bindings;
 mod bound;
 mod config;
 mod effort;
+mod estimator;
 mod exchange;
 mod history;
-mod keeper;
 mod local;
 mod rates;
 mod segment;
@@ -33,13 +33,13 @@ mod statistics;
 mod utc;
 
 pub use agree::agree;
-pub use bindings::{BindingId, Impossible};
+pub use bindings::{BindingId, UnmetRequirement};
 pub use bound::Bound;
 pub use config::{Config, SourceId};
 pub use effort::{PollLimits, poll_interval};
-pub use exchange::{Exchange, Refused};
+pub use estimator::{Action, Era, Estimator};
+pub use exchange::{Exchange, ExchangeRefusal};
 pub use history::PastError;
-pub use keeper::{Action, Era, Keeper};
 pub use local::{Disturbance, LocalNow, WatchLimits};
 pub use rates::RateBounds;
 pub use segment::Segment;

@@ -1,10 +1,10 @@
-//! Segment of a timeline, which a keeper publishes for readers.
+//! Segment of a timeline, which an estimator publishes for readers.
 
 use timeloom_time::{ClockMap, Duration, Instant};
 
 use super::local::{LocalNow, WatchLimits};
 use crate::quality::{Interval, Requirement, Stamp, Status, TimelineId};
-use crate::{Core, RateError, Timeline};
+use crate::{Core, RateError, TimelineTime};
 
 /// Line from the core clock to the timeline, with error bounds. It is Equation 1 of QuartzV with
 /// both uncertainties, and with limits of validity, which QuartzV's clock page lacks.
@@ -20,7 +20,7 @@ pub struct Segment {
     /// Differences between `origin` and a later reading that are not a disturbance.
     pub watch: WatchLimits,
     /// Map from the core clock to the estimate of the timeline.
-    pub map: ClockMap<Core, Timeline>,
+    pub map: ClockMap<Core, TimelineTime>,
     /// Distance from the earliest possible true time to the estimate, at the origin.
     pub below: Duration,
     /// Distance from the estimate to the latest possible true time, at the origin.
@@ -99,7 +99,7 @@ impl Segment {
     /// The interval is rounded outward: products are rounded up; one step of the core clock is
     /// added, because its true value may be ahead of its reading by that much; and 2 ns are added,
     /// because the value of the line was rounded down.
-    pub fn interval_at(&self, core: Instant<Core>) -> Interval<Timeline> {
+    pub fn interval_at(&self, core: Instant<Core>) -> Interval<TimelineTime> {
         let age = core - self.origin.core;
         let rounding = Duration::from_ns(2);
         let (mut below, mut above) = (self.below, self.above);

@@ -3,7 +3,7 @@
 use timeloom_time::{Duration, Instant};
 
 use super::Bound;
-use crate::{RateError, Timeline};
+use crate::{RateError, TimelineTime};
 
 /// Control loop for offset and frequency (QuartzV, section IV-B-4), one per timeline. It makes the
 /// estimate smooth. The bounds do not depend on it, and the estimate always stays within them.
@@ -16,7 +16,7 @@ pub struct Servo {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Steering {
     /// Present value of the estimate.
-    pub estimate: Instant<Timeline>,
+    pub estimate: Instant<TimelineTime>,
     /// Rate of the estimate relative to the core clock, until the next steering.
     pub rate: RateError,
     /// Middle of the bound minus the predicted estimate.
@@ -44,7 +44,7 @@ impl Servo {
     /// value outside of the bound is certainly wrong, and is moved to the bound's edge at once.
     pub fn steer(
         &mut self,
-        predicted: Instant<Timeline>,
+        predicted: Instant<TimelineTime>,
         bound: &Bound,
         rates: (RateError, RateError),
         (since, next): (Duration, Duration),

@@ -2,14 +2,14 @@
 
 use timeloom_time::{ClockMap, Duration, Instant, Utc};
 
-use crate::Timeline;
+use crate::TimelineTime;
 use crate::quality::Interval;
 
 /// The next leap second, or one that has just passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeapSecond {
     /// TAI instant at which the new offset takes effect.
-    pub at: Instant<Timeline>,
+    pub at: Instant<TimelineTime>,
     /// +1 if a second is inserted before `at`, −1 if a second is omitted.
     pub change_s: i8,
 }
@@ -27,7 +27,7 @@ impl UtcView {
     /// Returns UTC for an interval of TAI. This count of nanoseconds cannot represent an inserted
     /// second (23:59:60); during that second, UTC stays just before midnight. An interval that
     /// contains the change of the offset covers the values on both sides of it.
-    pub fn view(&self, tai: Interval<Timeline>) -> Interval<Utc> {
+    pub fn view(&self, tai: Interval<TimelineTime>) -> Interval<Utc> {
         let (earliest, latest) = (self.at(tai.earliest()), self.at(tai.latest()));
         let estimate = self.at(tai.estimate());
         // With an omitted second, the estimate may be outside of the ends, and is moved to the
@@ -36,7 +36,7 @@ impl UtcView {
     }
 
     /// Maps an instant. The map is monotonic, so the ends of an interval map to its ends.
-    fn at(&self, tai: Instant<Timeline>) -> Instant<Utc> {
+    fn at(&self, tai: Instant<TimelineTime>) -> Instant<Utc> {
         let behind = |offset_s: i64| ClockMap::ahead_by(-Duration::from_s(offset_s));
         let before = i64::from(self.tai_offset_s);
         let Some(leap) = self.leap else {

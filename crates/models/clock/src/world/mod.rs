@@ -1,14 +1,14 @@
 //! Simulated worlds in which true time is known, to test containment: **for every read, true time
 //! lies in the interval or the status says otherwise.**
 //!
-//! A [`World`] is one machine with a drifting oscillator, a [`Keeper`](crate::timeline::Keeper) of
-//! a timeline on it, sources behind lossy paths with unequal delays, and a [`Plan`] of faults:
-//! steps, suspend, migration, a dead daemon, a source that is wrong, an unauthenticated one. The
-//! test reads with only the data that readers have (the last published segment and the machine's
-//! readings). It compares each reading with true time, to which no part of the timeline has access.
-//! A seed determines a world.
+//! A [`World`] is one machine with a drifting oscillator, a
+//! [`Estimator`](crate::timeline::Estimator) of a timeline on it, sources behind lossy paths with
+//! unequal delays, and a [`Plan`] of faults: steps, suspend, migration, a dead daemon, a source
+//! that is wrong, an unauthenticated one. The test reads with only the data that readers have (the
+//! last published segment and the machine's readings). It compares each reading with true time, to
+//! which no part of the timeline has access. A seed determines a world.
 //!
-//! The module is public, so that an adapter for a source or another keeper can be tested in the
+//! The module is public, so that an adapter for a source or another estimator can be tested in the
 //! same way.
 //!
 //! ```
@@ -35,6 +35,6 @@ pub use faults::Fault;
 pub use machine::Machine;
 pub use path::Path;
 pub use plan::Plan;
-pub use source::{Lie, SimulatedSource};
+pub use source::{SimulatedSource, SourceFault};
 pub use tally::{NARROW, Tally, Violation};
 pub use world::World;

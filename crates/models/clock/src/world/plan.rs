@@ -2,7 +2,7 @@
 
 use timeloom_time::Duration;
 
-use super::{Lie, Path, SimulatedSource};
+use super::{Path, SimulatedSource, SourceFault};
 use crate::RateError;
 use crate::oscillator::{OscillatorSpec, Stability};
 use crate::quality::{Requirement, TimelineId};
@@ -101,11 +101,11 @@ impl Plan {
     }
 }
 
-fn lie(noise: &mut Random) -> Lie {
+fn lie(noise: &mut Random) -> SourceFault {
     let size = Duration::from_us(noise.between(10, 10_000_000));
     match noise.between(0, 3) {
-        0 => Lie::Constant(if noise.chance(0.5) { size } else { -size }),
-        1 => Lie::Creeping(noise.between(-500, 501)),
-        _ => Lie::Erratic(size),
+        0 => SourceFault::Constant(if noise.chance(0.5) { size } else { -size }),
+        1 => SourceFault::Creeping(noise.between(-500, 501)),
+        _ => SourceFault::Erratic(size),
     }
 }

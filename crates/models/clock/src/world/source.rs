@@ -3,7 +3,7 @@
 use timeloom_time::{Duration, Instant};
 
 use super::Path;
-use crate::Timeline;
+use crate::TimelineTime;
 use timeloom_random::Random;
 
 /// Simulated source: a path, and a clock whose error is within the stated bounds unless it lies.
@@ -14,7 +14,7 @@ pub struct SimulatedSource {
     /// True if the source's answers are authenticated.
     pub authenticated: bool,
     /// Kind of error beyond the stated bounds.
-    pub lie: Lie,
+    pub lie: SourceFault,
     /// Round-trip delay to the source's own reference, as stated.
     pub root_delay: Duration,
     /// Error in addition to half of that delay, as stated.
@@ -28,7 +28,7 @@ pub struct SimulatedSource {
 
 /// Kind of error of a source beyond its stated bounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Lie {
+pub enum SourceFault {
     /// No error beyond the stated bounds.
     Honest,
     /// A constant error.
@@ -48,7 +48,7 @@ impl SimulatedSource {
         Self {
             path,
             authenticated: true,
-            lie: Lie::Honest,
+            lie: SourceFault::Honest,
             root_delay,
             root_dispersion,
             error: Duration::ZERO,
@@ -58,7 +58,7 @@ impl SimulatedSource {
     }
 
     /// Returns the reading of the source's clock at a true instant, in whole nanoseconds.
-    pub fn show(&mut self, true_ns: i64) -> Instant<Timeline> {
+    pub fn show(&mut self, true_ns: i64) -> Instant<TimelineTime> {
         // The error walks slowly over the whole stated range, including its ends.
         let most = Duration::from_ns(self.root_delay.as_ns() / 2) + self.root_dispersion;
         let step = Duration::from_ns(self.noise.between(-10_000, 10_001));
@@ -67,10 +67,12 @@ impl SimulatedSource {
             side => Duration::from_ns(side * most.as_ns()),
         };
         let lie = match self.lie {
-            Lie::Honest => Duration::ZERO,
-            Lie::Constant(offset) => offset,
-            Lie::Creeping(ppm) => Duration::from_ns((true_ns / 1_000_000).saturating_mul(ppm)),
-            Lie::Erratic(most) => {
+            SourceFault::Honest => Duration::ZERO,
+            SourceFault::Constant(offset) => offset,
+            SourceFault::Creeping(ppm) => {
+                Duration::from_ns((true_ns / 1_000_000).saturating_mul(ppm))
+            }
+            SourceFault::Erratic(most) => {
                 Duration::from_ns(self.noise.between(-most.as_ns(), most.as_ns()))
             }
         };

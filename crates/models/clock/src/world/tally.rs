@@ -27,7 +27,7 @@ pub struct Tally {
     pub faults: [u64; Fault::KINDS],
     /// Number of queries sent to sources.
     pub questions: u64,
-    /// Number of answers that the keeper rejected.
+    /// Number of answers that the estimator rejected.
     pub refused: u64,
     /// Number of times that the timeline was lost.
     pub disturbed: u64,

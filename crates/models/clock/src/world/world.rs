@@ -3,7 +3,7 @@
 use timeloom_time::Duration;
 
 use super::{Fault, Machine, Plan, Tally, Violation};
-use crate::timeline::{Action, Era, Exchange, Keeper, Segment, SourceId};
+use crate::timeline::{Action, Era, Estimator, Exchange, Segment, SourceId};
 use timeloom_random::Random;
 
 /// World that runs, with its present state.
@@ -12,9 +12,9 @@ pub struct World {
     seed: u64,
     plan: Plan,
     machine: Machine,
-    /// Keeper of the timeline; `None` while the daemon is dead.
-    keeper: Option<Keeper>,
-    /// Segment that readers use; it outlives the keeper.
+    /// Estimator of the timeline; `None` while the daemon is dead.
+    estimator: Option<Estimator>,
+    /// Segment that readers use; it outlives the estimator.
     published: Segment,
     in_flight: Vec<InFlight>,
     tally: Tally,
@@ -45,7 +45,7 @@ impl World {
         let published = Segment::void(plan.config.timeline, status, now, plan.config.watch);
         let mut world = Self {
             seed,
-            keeper: None,
+            estimator: None,
             published,
             in_flight: Vec::new(),
             tally: Tally::default(),
@@ -81,9 +81,9 @@ impl World {
         &self.published
     }
 
-    /// Returns the keeper; `None` while the daemon is dead.
-    pub fn keeper(&self) -> Option<&Keeper> {
-        self.keeper.as_ref()
+    /// Returns the estimator; `None` while the daemon is dead.
+    pub fn estimator(&self) -> Option<&Estimator> {
+        self.estimator.as_ref()
     }
 
     /// Returns the counts so far.
@@ -145,14 +145,14 @@ impl World {
         }
     }
 
-    /// Returns the true time of the daemon's next run, in picoseconds. The keeper requests it by
+    /// Returns the true time of the daemon's next run, in picoseconds. The estimator requests it by
     /// the core clock; it is at least a millisecond away, as with real schedulers.
     fn wake_ps(&self) -> i128 {
         let now_ps = self.machine.true_ps();
-        let Some(keeper) = &self.keeper else {
+        let Some(estimator) = &self.estimator else {
             return self.daemon_back_ps.max(now_ps + 1);
         };
-        let wait_ns = (keeper.next_wake() - self.machine.now().core)
+        let wait_ns = (estimator.next_wake() - self.machine.now().core)
             .as_ns()
             .max(1_000_000);
         (now_ps + i128::from(wait_ns) * 1000).max(self.daemon_back_ps)
@@ -168,11 +168,11 @@ impl World {
         if now_ps < self.daemon_back_ps {
             return; // Unexpected answers are dropped.
         }
-        if self.keeper.is_none() {
+        if self.estimator.is_none() {
             self.start_daemon();
         }
         let now = self.machine.now();
-        let Some(keeper) = &mut self.keeper else {
+        let Some(estimator) = &mut self.estimator else {
             return;
         };
         for InFlight {
@@ -183,29 +183,29 @@ impl World {
                 received: now.core,
                 ..exchange
             };
-            if keeper.handle_exchange(now, source, &exchange).is_err() {
+            if estimator.handle_exchange(now, source, &exchange).is_err() {
                 self.tally.refused += 1;
             }
         }
-        if keeper.next_wake() <= now.core {
-            keeper.handle_tick(now);
+        if estimator.next_wake() <= now.core {
+            estimator.handle_tick(now);
         }
         self.act();
     }
 
     fn start_daemon(&mut self) {
-        let mut keeper = Keeper::new(self.plan.config, self.machine.now());
+        let mut estimator = Estimator::new(self.plan.config, self.machine.now());
         for requirement in &self.plan.requirements {
             // A requirement that cannot be met is not rejected before the first synchronisation.
-            let _ = keeper.bind(*requirement);
+            let _ = estimator.bind(*requirement);
         }
         self.in_flight.clear();
-        self.keeper = Some(keeper);
+        self.estimator = Some(estimator);
         self.act();
     }
 
     fn act(&mut self) {
-        while let Some(action) = self.keeper.as_mut().and_then(Keeper::poll_action) {
+        while let Some(action) = self.estimator.as_mut().and_then(Estimator::poll_action) {
             match action {
                 Action::Poll { source, era } => self.ask(source, era),
                 Action::Publish(segment) => self.published = segment,
@@ -273,7 +273,7 @@ impl World {
             Fault::DaemonStops(length) => self.daemon_back_ps = after(length),
             Fault::DaemonDies(length) => {
                 self.daemon_back_ps = after(length);
-                self.keeper = None;
+                self.estimator = None;
             }
             Fault::Blackout(length) => self.sources_back_ps = after(length),
         }

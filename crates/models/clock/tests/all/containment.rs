@@ -2,7 +2,7 @@
 //! that there is no interval.
 
 use timeloom_clock::quality::{Requirement, Status};
-use timeloom_clock::world::{Lie, Plan, Tally, World};
+use timeloom_clock::world::{Plan, SourceFault, Tally, World};
 use timeloom_random::Random;
 use timeloom_time::Duration;
 
@@ -50,7 +50,7 @@ fn the_same_seed_gives_the_same_world() {
         format!(
             "{:?} {:?}",
             world.tally(),
-            world.keeper().map(|keeper| *keeper.segment())
+            world.estimator().map(|estimator| *estimator.segment())
         )
     };
     assert_eq!(run(), run());
@@ -71,8 +71,8 @@ fn an_oscillator_that_breaks_its_promise_is_caught_by_the_proof() {
 #[test]
 fn more_liars_than_tolerated_are_caught_by_the_proof() {
     let mut plan = Plan::quiet(&mut Random::new(1, 0));
-    plan.sources[0].lie = Lie::Constant(Duration::from_ms(50));
-    plan.sources[1].lie = Lie::Constant(Duration::from_ms(50));
+    plan.sources[0].lie = SourceFault::Constant(Duration::from_ms(50));
+    plan.sources[1].lie = SourceFault::Constant(Duration::from_ms(50));
     assert!(World::new(plan, 1).run(2_000).is_err());
 }
 

@@ -8,7 +8,7 @@ use super::{ICMPV6, IpHeader, V6_HEADER, be16, be32, mac, put16, set_icmp_checks
 
 /// Content of a message of either protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Said {
+pub(crate) struct NeighbourMessage {
     /// True if the sender requests an answer.
     pub(crate) is_request: bool,
     /// Address of the sender, to which `mac` belongs.
@@ -51,8 +51,8 @@ impl ArpMessage {
         out.extend(self.target.octets());
     }
 
-    pub(crate) fn said(&self) -> Said {
-        Said {
+    pub(crate) fn said(&self) -> NeighbourMessage {
+        NeighbourMessage {
             is_request: self.is_request,
             sender: self.sender.into(),
             mac: Some(self.sender_mac),
@@ -166,12 +166,12 @@ impl NdMessage {
         }
     }
 
-    pub(crate) fn said(&self) -> Said {
+    pub(crate) fn said(&self) -> NeighbourMessage {
         let (sender, target) = match self.is_request {
             true => (self.src, self.target),
             false => (self.target, self.dst),
         };
-        Said {
+        NeighbourMessage {
             is_request: self.is_request,
             sender: sender.into(),
             mac: self.mac,

@@ -111,27 +111,25 @@ impl FluidConfig {
     pub(crate) fn fault(&self) -> Option<&'static str> {
         let zero = |length: &Duration| *length <= Duration::ZERO;
         if self.packet_bytes == 0 {
-            return Some("packets have at least one byte");
+            return Some("a packet must have at least one byte");
         }
         match &self.pattern {
             FluidPattern::Constant { rate_bps: 0 }
             | FluidPattern::Poisson { rate_bps: 0 }
-            | FluidPattern::OnOff { rate_bps: 0, .. } => Some("a rate is at least 1 bit/s"),
+            | FluidPattern::OnOff { rate_bps: 0, .. } => Some("a rate must be at least 1 bit/s"),
             FluidPattern::OnOff {
                 mean_on, mean_off, ..
             } if zero(mean_on) || zero(mean_off) => {
-                Some("bursts and silences are longer than nothing")
+                Some("the mean durations of bursts and silences must be positive")
             }
             FluidPattern::Tcp {
                 receive_window: 0, ..
-            } => Some("windows have at least one segment"),
+            } => Some("a window must have at least one segment"),
             FluidPattern::Tcp {
                 control: Control::Bbr | Control::Dctcp,
                 ..
-            } => Some("as a fluid there are NewReno and CUBIC only"),
-            FluidPattern::Tcp { min_rto, .. } if zero(min_rto) => {
-                Some("timers are longer than nothing")
-            }
+            } => Some("a fluid flow must use NewReno or CUBIC"),
+            FluidPattern::Tcp { min_rto, .. } if zero(min_rto) => Some("timers must be positive"),
             _ => None,
         }
     }
@@ -268,7 +266,7 @@ pub(crate) struct Account {
 
 /// Measurements of a link's fluid at the end of a step, in bytes on the wire.
 #[derive(Debug)]
-pub(crate) struct Measured {
+pub(crate) struct FluidMeasurement {
     /// Bytes lost since the start.
     pub(crate) lost: f64,
     /// Bytes that wait, without random noise.

@@ -24,12 +24,13 @@ pub(crate) struct FluidQueue {
     random: Random,
     /// Maximum number of waiting packets, including those that fluid represents.
     limit: u32,
-    /// Arrivals in bytes per ns: smooth ones, and random ones.
+    /// Smooth arrivals, in bytes per ns.
     smooth: f64,
+    /// Random arrivals, in bytes per ns.
     poisson: f64,
-    /// Size in bytes of the packets that the fluid represents; then, of those that arrive at
-    /// random.
+    /// Size in bytes of all packets that the fluid represents.
     packet: f64,
+    /// Size in bytes of the packets that arrive at random.
     poisson_packet: f64,
     /// Virtual instant up to which the work has been computed.
     at: Instant<Virtual>,
@@ -51,8 +52,9 @@ pub(crate) struct FluidQueue {
 /// Maximum number of random packets that are drawn one by one; more are treated as Brownian motion.
 const SINGLE_DRAWS: u32 = 32;
 /// Length of the period that counts as recent, as a fraction of the time in which a full queue is
-/// sent; it is at least the time of a number of packets.
+/// sent.
 const LATELY: f64 = 0.1;
+/// Minimum length of the period that counts as recent, as the time of a number of packets.
 const LEAST_LATELY: u32 = 16;
 /// Random work below this number of packets counts as noise: it delays packets, but does not change
 /// the rates at the next link.

@@ -41,11 +41,13 @@ const INITIAL_WINDOW: f64 = 10.0;
 /// Window below which fewer than three packets follow a lost one, so that the loss is detected only
 /// by the timer (DupThresh of RFC 6675).
 const LEAST_REPAIRABLE: f64 = 4.0;
-/// Limits of the increase of the round-trip time that ends slow start, and parameters after it (RFC
-/// 9406).
+/// Minimum increase of the round-trip time that ends slow start (RFC 9406).
 const LEAST_RISE_NS: f64 = 4e6;
+/// Maximum increase of the round-trip time that slow start tolerates (RFC 9406).
 const MOST_RISE_NS: f64 = 16e6;
+/// Growth of conservative slow start, as a fraction of that of slow start (RFC 9406).
 const CAREFUL_GROWTH: f64 = 0.25;
+/// Number of round trips of conservative slow start (RFC 9406).
 const CAREFUL_ROUNDS: f64 = 5.0;
 
 impl Window {

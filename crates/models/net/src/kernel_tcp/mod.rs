@@ -47,8 +47,8 @@ pub struct TcpTimerStats {
     /// Number of segments that the kernel has sent for the first time.
     pub segments: u64,
     /// Number of segments that the kernel itself has retransmitted, after acknowledgements revealed
-    /// a loss, on connections that have had more than two segments in flight. Others are as fast
-    /// with Reno as with CUBIC.
+    /// a loss, on connections that have had more than two segments in flight. (With fewer segments
+    /// in flight, a connection is as fast with Reno as with CUBIC.)
     pub resent: u64,
     /// Number of retransmission timeouts, including those of connection attempts.
     pub timeouts: u64,
@@ -335,9 +335,9 @@ impl<C: Copy> TcpTimers<C> {
         self.set_due(segment.connection, out);
     }
 
-    /// Processes a segment that has arrived for the host. `stamps` contains the instant at which it
-    /// was sent, and that of the segment whose time stamp it echoes, if known
-    /// ([`TcpTimers::echo_at`] of the sender's timers).
+    /// Processes a segment that has arrived for the host. `stamps` contains the instant at which
+    /// the segment was sent and, if known, the instant at which the segment with the echoed time
+    /// stamp was sent ([`TcpTimers::echo_at`] of the sender's timers).
     pub(crate) fn handle_received(
         &mut self,
         now: Instant<Virtual>,
@@ -389,8 +389,8 @@ impl<C: Copy> TcpTimers<C> {
         })
     }
 
-    /// Returns the origin of the time stamp that a segment echoes which the host sent at `at`: the
-    /// instant at which the segment with that stamp was sent. `None` if it is unknown.
+    /// Returns the instant at which a time stamp was sent, given that the host echoed it in a
+    /// segment at `at`. `None` if that instant is unknown.
     pub(crate) fn echo_at(
         &self,
         segment: &Segment,

@@ -70,13 +70,15 @@ impl Word {
 
 /// Time within which a kernel sends packets that waited for the answer.
 const AT_ONCE: Duration = Duration::from_ms(2);
-/// Number of solicitations (mcast_solicit); the item below is their interval (retrans_time_ms).
+/// Number of solicitations (mcast_solicit).
 const QUESTIONS: u32 = 3;
+
+/// Interval between solicitations (retrans_time_ms).
 const EVERY: Duration = Duration::from_s(1);
 
 impl<C: Copy> Neighbours<C> {
-    /// Returns the resolution of a host whose kernel counts in ticks of length `tick`; `phases`
-    /// draws the phases of ticks.
+    /// Returns the state of neighbour resolution for a host whose kernel counts in ticks of length
+    /// `tick`; `phases` draws the phases of ticks.
     pub(crate) fn new(tick: Duration, phases: Random) -> Self {
         Self {
             ticks: Ticks::new(tick, phases),
@@ -126,9 +128,9 @@ impl<C: Copy> Neighbours<C> {
         }
     }
 
-    /// Returns the instant since which a packet has waited that the kernel sends now; `None` if it
-    /// has not waited. Once a neighbour has answered, the kernel sends the packets that waited for
-    /// the answer.
+    /// Returns the instant since which the packet that the kernel sends now has waited for an
+    /// answer of its neighbour; `None` if it has not waited. The kernel sends waiting packets as
+    /// soon as the neighbour has answered.
     pub(crate) fn waited_since(&self, now: Instant<Virtual>) -> Option<Instant<Virtual>> {
         let [since, answered] = self.answered?;
         (now - answered <= AT_ONCE).then_some(since)

@@ -52,9 +52,10 @@ pub(crate) enum Fate {
 const QUICK: u32 = 16;
 /// Maximum number of stored time stamps: more than can change while a segment is in flight.
 const ECHOES: usize = 256;
-/// Minimum delay of an acknowledgement (TCP_ATO_MIN); the item below is its maximum
-/// (TCP_DELACK_MAX).
+/// Minimum delay of an acknowledgement (TCP_ATO_MIN).
 const LEAST_DELAY: Duration = Duration::from_ms(40);
+
+/// Maximum delay of an acknowledgement (TCP_DELACK_MAX).
 const GREATEST_DELAY: Duration = Duration::from_ms(200);
 
 impl<C: Copy> Receiving<C> {
@@ -74,7 +75,8 @@ impl<C: Copy> Receiving<C> {
         }
     }
 
-    /// Returns the origin of the time stamp that a segment echoes which the host sent at `at`.
+    /// Returns the instant at which a time stamp was sent, given that the host echoed it in a
+    /// segment at `at`.
     pub(super) fn echo_at(&self, at: Instant<Virtual>) -> Option<Instant<Virtual>> {
         let since = self.echoes.partition_point(|(since, _)| *since <= at);
         Some(self.echoes.get(since.checked_sub(1)?)?.1)

@@ -1,4 +1,4 @@
-//! Data that a peer has received beyond a gap, as its acknowledgements tell (SACK, RFC 2018).
+//! Data that a peer has received beyond a gap, according to its acknowledgements (SACK, RFC 2018).
 
 use super::segment::before;
 

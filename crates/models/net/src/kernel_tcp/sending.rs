@@ -21,8 +21,9 @@ use super::{Action, TcpTimerStats};
 /// Segments that the host has sent on a connection, and that its peer has not acknowledged.
 #[derive(Debug)]
 pub(super) struct Sending<C> {
-    /// First unacknowledged sequence number; the item below is the one after the last sent.
+    /// First unacknowledged sequence number.
     una: u32,
+    /// Sequence number after the last one that was sent.
     next: u32,
     copies: VecDeque<Copy<C>>,
     board: Scoreboard,
@@ -31,9 +32,9 @@ pub(super) struct Sending<C> {
     /// True if the kernel may answer the last acknowledgement with a retransmission.
     may_repair: bool,
     rtt: LinuxRtt,
-    /// Number of doublings of the timeout; the item below is the number of timeouts since the last
-    /// progress.
+    /// Number of doublings of the timeout.
     doublings: u32,
+    /// Number of timeouts since the last progress.
     timeouts: u32,
     timer: Option<(Timer, Instant<Virtual>)>,
     /// Sequence number whose acknowledgement ends the present loss recovery, which the kernel or
@@ -236,7 +237,7 @@ impl<C: core::marker::Copy> Sending<C> {
     }
 
     /// Processes an acknowledgement that has arrived. `echo` is the instant at which the segment
-    /// was sent whose time stamp it echoes, if known.
+    /// with the echoed time stamp was sent, if known.
     pub(super) fn handle_ack(
         &mut self,
         now: Instant<Virtual>,
@@ -589,11 +590,13 @@ impl<C: core::marker::Copy> Sending<C> {
 const PATIENCE: Duration = Duration::from_ms(1);
 /// Number of segments in flight up to which a collapse of the window has little effect.
 const FEW: u32 = 3;
-/// Defaults of tcp_syn_linear_timeouts and, below, tcp_syn_retries, tcp_synack_retries and
-/// tcp_retries2.
+/// Default of tcp_syn_linear_timeouts.
 const LINEAR_SYNS: u32 = 4;
+/// Default of tcp_syn_retries.
 const SYN_RETRIES: u32 = 6;
+/// Default of tcp_synack_retries.
 const SYN_ACK_RETRIES: u32 = 5;
+/// Default of tcp_retries2.
 const RETRIES: u32 = 15;
 /// Number of retransmissions of data of a closed connection: `tcp_orphan_retries` in its default.
 const ORPHAN_RETRIES: u32 = 8;

@@ -8,7 +8,7 @@ use super::{Link, Offered};
 use crate::tables::slab::{PacketId, Slab};
 
 impl Link {
-    /// Sets if the far end of the link is in another engine.
+    /// Sets whether the far end of the link is in another engine.
     pub(crate) fn set_crosses(&mut self, crosses: bool) {
         self.crosses = crosses;
     }

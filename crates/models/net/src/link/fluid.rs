@@ -5,7 +5,7 @@ use timeloom_time::{Duration, Instant, Virtual};
 
 use super::{Extra, Link};
 use crate::config::Impairment;
-use crate::fluid::{FluidLinkStats, FluidQueue, Inflow, Measured};
+use crate::fluid::{FluidLinkStats, FluidMeasurement, FluidQueue, Inflow};
 use crate::tables::slab::Slab;
 
 impl Link {
@@ -38,13 +38,13 @@ impl Link {
         &mut self,
         now: Instant<Virtual>,
         packets: &Slab,
-    ) -> Option<Measured> {
+    ) -> Option<FluidMeasurement> {
         self.move_cursor(now, packets);
         let per_byte = self.per_byte_ns();
         let fluid = self.extra.as_mut()?.fluid.as_mut()?;
         fluid.advance(now, self.unsent, &mut self.free, per_byte);
         fluid.overflow(self.unsent, &mut self.free, per_byte);
-        Some(Measured {
+        Some(FluidMeasurement {
             lost: fluid.lost,
             waiting: fluid.waiting_bytes(self.free, per_byte),
             wait_ns: fluid.wait_ns(self.free),

@@ -22,7 +22,7 @@ use crate::link::Offered;
 use crate::node::raw::is_known_here_only;
 use crate::packet::{Kind, Packet, PortId};
 use crate::tables::crossings::{Arrival, Crossings, Owner};
-use crate::tables::flow::{Line, Lines};
+use crate::tables::flow::{FlowDescription, Lines};
 use crate::tables::icmp_limit::IcmpLimits;
 use crate::tables::kernel_timers::KernelTimers;
 use crate::tables::residents::Residents;
@@ -119,12 +119,12 @@ impl World {
             flows: self
                 .flows
                 .iter()
-                .map(|(_, flow)| Line::of_flow(flow))
+                .map(|(_, flow)| FlowDescription::of_flow(flow))
                 .collect(),
             sources: self
                 .sources
                 .iter()
-                .map(|(_, it)| Line::of_source(it))
+                .map(|(_, it)| FlowDescription::of_source(it))
                 .collect(),
         })
     }

@@ -20,9 +20,10 @@ use crate::tables::refusal::Refusal;
 use crate::tables::slab::PacketId;
 use crate::world::World;
 
-/// Maximum length of an ICMPv4 error in bytes; it quotes as much of the packet as fits (RFC 1812,
-/// section 4.3.2.3). ICMPv6 errors may have the minimum MTU of IPv6 (RFC 4443, section 2.4).
+/// Maximum length of an ICMPv4 error in bytes. The error quotes as much of the packet as fits (RFC
+/// 1812, section 4.3.2.3).
 const LONGEST: usize = 576;
+/// Maximum length of an ICMPv6 error in bytes: the minimum MTU of IPv6 (RFC 4443, section 2.4).
 const LONGEST_OF_V6: usize = 1_280;
 /// Length in bytes of the ICMP header, which precedes the quotation.
 const ICMP_HEADER: usize = 8;
@@ -62,8 +63,8 @@ fn write(refusal: Refusal, packet: &[u8], ip: &IpHeader, src: IpAddr, out: &mut 
 }
 
 /// Returns true if a packet may cause an error (RFC 1812, section 4.3.2.7; RFC 4443, section 2.4).
-/// Errors, later fragments and multicast or broadcast packets may not. The exception are multicast
-/// IPv6 packets that are too long, because their senders learn the MTU in this way.
+/// Errors, later fragments and multicast or broadcast packets may not. Multicast IPv6 packets that
+/// are too long are an exception, because their senders learn the MTU in this way.
 fn may_answer(refusal: Refusal, ip: &IpHeader, packet: &[u8]) -> bool {
     let kind = packet.get(usize::from(ip.header)).copied();
     let (is_error, for_many, from_nobody) = match (ip.src, ip.dst) {

@@ -186,7 +186,7 @@ impl World {
         self.echo_of(packet, &self.segment_of(packet)?)
     }
 
-    /// Returns the instant at which the segment was sent that `segment` answers; `None` unless the
+    /// Returns the instant at which the segment answered by `segment` was sent; `None` unless the
     /// network keeps the timers of the answering host too.
     fn echo_of(&self, packet: &Packet, segment: &Segment) -> Option<Instant<Virtual>> {
         let carried = self.packets.buffers.get(packet.flow).echo;

@@ -413,8 +413,8 @@ impl World {
         let mut message = self.advertisement(port, own, to);
         let mut mac = mac;
         if to.is_unspecified() {
-            // A host that checks if the address is unused is informed that it is in use (RFC 4861,
-            // section 7.2.4).
+            // A host that checks whether the address is unused is informed that it is in use (RFC
+            // 4861, section 7.2.4).
             message.flags &= !NdMessage::SOLICITED;
             message.dst = ALL_NODES;
             let all_nodes = self.outside.macs.key(bytes::multicast_mac(ALL_NODES));

@@ -21,8 +21,9 @@ use crate::world::World;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stretch {
     pub(super) packets: f64,
-    /// Fraction that reaches the receiver; the item below is the waiting time on the way there.
+    /// Fraction that reaches the receiver.
     survives: f64,
+    /// Waiting time on the way to the receiver, in nanoseconds.
     wait_ns: f64,
     /// Hop after which the flow came from another engine, with the link; `None` if the stretch
     /// begins at the source.

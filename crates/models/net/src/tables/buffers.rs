@@ -69,8 +69,8 @@ pub(crate) struct Buffer {
     /// Length of the headers of each segment, from `start` on.
     header: u16,
     offload: Offload,
-    /// Of a segment from another engine: the instant at which the segment was sent whose time stamp
-    /// it echoes.
+    /// In a segment from another engine: the instant at which the segment with the echoed time
+    /// stamp was sent.
     pub(crate) echo: Option<Instant<Virtual>>,
 }
 

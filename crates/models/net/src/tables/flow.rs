@@ -19,9 +19,9 @@ pub(crate) struct Flow {
     /// one event is scheduled, and the deadline is checked when it occurs.
     pub(crate) sender_timer: Instant<Virtual>,
     pub(crate) receiver_timer: Instant<Virtual>,
-    /// Number of segments that arrived in order on earlier connections; the item below is the
-    /// number acknowledged on them.
+    /// Number of segments that arrived in order on earlier connections.
     delivered_before: u64,
+    /// Number of segments that were acknowledged on earlier connections.
     acknowledged_before: u64,
 }
 
@@ -66,7 +66,7 @@ impl Flow {
 /// Static description of a flow or source: its source, its destination, and the size of its
 /// packets.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Line {
+pub(crate) struct FlowDescription {
     pub(crate) from: PortId,
     pub(crate) to: PortId,
     /// For a flow, payload bytes of a segment. For a source, bytes of its packets; 0 if these
@@ -77,11 +77,11 @@ pub(crate) struct Line {
 /// Static descriptions of all traffic. An engine needs them for flows that others have.
 #[derive(Debug)]
 pub(crate) struct Lines {
-    pub(crate) flows: Vec<Line>,
-    pub(crate) sources: Vec<Line>,
+    pub(crate) flows: Vec<FlowDescription>,
+    pub(crate) sources: Vec<FlowDescription>,
 }
 
-impl Line {
+impl FlowDescription {
     pub(crate) fn of_flow(flow: &Flow) -> Self {
         Self {
             from: flow.from,

@@ -29,13 +29,15 @@ struct Bucket {
     at: Instant<Virtual>,
 }
 
-/// Cost of an error in the bucket of its address; the item below is the maximum that the bucket
-/// saves.
+/// Cost of an error in the bucket of its destination address.
 const PEER_COST: Duration = Duration::from_s(1);
+
+/// Maximum content of the bucket of one address.
 const PEER_MOST: Duration = Duration::from_s(6);
-/// Cost of an error in the bucket for all addresses; the item below is the maximum that the bucket
-/// saves.
+/// Cost of an error in the bucket for all addresses.
 const NODE_COST: Duration = Duration::from_ms(1);
+
+/// Maximum content of the bucket for all addresses.
 const NODE_MOST: Duration = Duration::from_ms(50);
 /// Maximum number of stored addresses. If there are more, full buckets, which equal new ones, are
 /// removed.

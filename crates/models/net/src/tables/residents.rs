@@ -41,7 +41,7 @@ pub trait Resident: Any + fmt::Debug + Send {
     fn next_wake(&self) -> Option<Instant<Virtual>>;
 }
 
-/// Fields of a frame by which a resident decides if it takes the frame.
+/// Fields of a frame by which a resident decides whether it takes the frame.
 #[derive(Clone, Copy, Debug)]
 pub struct FrameView<'a> {
     /// Destination MAC address on the present Ethernet segment.
@@ -128,9 +128,9 @@ pub(crate) struct Departure {
     pub(crate) tag: u64,
 }
 
-/// Maximum number of departures that wait to be reported, in the whole world. If so many more
-/// frames are sent while a frame still waits, its departure is reported as lost, since some queues
-/// drop frames without a report.
+/// Maximum number of departures that wait to be reported, in the whole world. If a frame has not
+/// departed by the time as many later frames were sent, its departure is reported as lost, since
+/// some queues drop frames without a report.
 const MOST_DEPARTURES: usize = 1 << 14;
 
 impl Residents {

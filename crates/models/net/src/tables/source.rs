@@ -92,23 +92,29 @@ impl TrafficConfig {
                 let last = packets.last().map_or(Duration::ZERO, |last| last.0);
                 let negative = packets.first().is_some_and(|first| first.0.is_negative());
                 if !offsets || negative {
-                    return Some("the offsets of a trace ascend from 0");
+                    return Some(
+                        "the offsets of a trace must start at or after 0 and must not \
+                        decrease",
+                    );
                 }
                 let short = |every: &Duration| zero(every) || *every < last;
                 let short = every.as_ref().is_some_and(short);
-                short.then_some("a trace is repeated after its last packet, and later than at once")
+                short.then_some(
+                    "the period of a trace must be positive and not shorter than the \
+                    trace",
+                )
             }
-            _ if empty => Some("packets have at least one byte"),
+            _ if empty => Some("a packet must have at least one byte"),
             Pattern::Constant { rate_bps: 0 } | Pattern::OnOff { rate_bps: 0, .. } => {
-                Some("a rate is at least 1 bit/s")
+                Some("a rate must be at least 1 bit/s")
             }
             Pattern::Poisson { mean } if zero(mean) => {
-                Some("the mean distance of packets is longer than nothing")
+                Some("the mean interval between packets must be positive")
             }
             Pattern::OnOff {
                 mean_on, mean_off, ..
             } if zero(mean_on) || zero(mean_off) => {
-                Some("bursts and silences are longer than nothing")
+                Some("the mean durations of bursts and silences must be positive")
             }
             _ => None,
         }

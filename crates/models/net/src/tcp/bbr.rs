@@ -18,7 +18,8 @@ struct Sent {
     delivered: u64,
     delivered_at: Instant<Virtual>,
     first_sent: Instant<Virtual>,
-    /// True if it was sent with a small window, so that it gives no information on the path's rate.
+    /// True if the segment was sent with a small window, so that it gives no information on the
+    /// path's rate.
     is_limited: bool,
 }
 
@@ -63,9 +64,9 @@ pub(crate) struct Bbr {
     delivered: u64,
     delivered_at: Instant<Virtual>,
     first_sent: Instant<Virtual>,
-    /// Number of the present round; the item below is the number of delivered segments at which the
-    /// next one begins.
+    /// Number of the present round.
     round: u64,
+    /// Number of delivered segments at which the next round begins.
     next_round_delivered: u64,
     /// Round and rate of recent samples that may still become the maximum, with descending rates.
     rates: VecDeque<(u64, f64)>,

@@ -51,11 +51,13 @@ pub(crate) struct Progress {
     pub(crate) acked: u32,
     /// Number of segments that were outstanding before.
     pub(crate) flight: u32,
-    /// First unacknowledged segment; the item below is the first segment never sent.
+    /// First unacknowledged segment.
     pub(crate) una: u64,
+    /// First segment that has never been sent.
     pub(crate) nxt: u64,
-    /// Sample of the round-trip time; the item below is the smoothed round-trip time.
+    /// Sample of the round-trip time.
     pub(crate) sample: Duration,
+    /// Smoothed round-trip time.
     pub(crate) smoothed: Duration,
 }
 

@@ -70,14 +70,14 @@ impl TcpConfig {
     /// Returns the reason for which this flow is invalid; `None` if it is valid.
     pub(crate) fn fault(&self) -> Option<&'static str> {
         if !(1..=u16::MAX - HEADER_BYTES).contains(&self.segment_bytes) {
-            return Some("a segment has 1 to 65483 bytes");
+            return Some("a segment must have 1 to 65483 bytes");
         }
         if !(1..=1 << 20).contains(&self.receive_window) || self.initial_window == 0 {
-            return Some("windows have 1 to 2^20 segments");
+            return Some("a window must have 1 to 2^20 segments");
         }
         let timers = [self.min_rto, self.delayed_ack];
         if timers.iter().any(|timer| *timer <= Duration::ZERO) {
-            return Some("timers are longer than nothing");
+            return Some("timers must be positive");
         }
         None
     }

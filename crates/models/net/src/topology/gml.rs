@@ -49,7 +49,13 @@ fn tokens(text: &str) -> Result<Vec<(usize, Token)>, GraphError> {
                 ']' => (Token::Close, 1),
                 '"' => {
                     let end = rest[1..].find('"');
-                    let end = end.ok_or_else(|| fail(number, "a string does not end"))?;
+                    let end = end.ok_or_else(|| {
+                        fail(
+                            number,
+                            "the closing quote of a string is \
+                        missing",
+                        )
+                    })?;
                     (Token::Word(rest[1..=end].to_owned()), end + 2)
                 }
                 _ => {
@@ -84,13 +90,13 @@ impl Reader {
                 None => return Err(fail(self.last_line(), "a `]` is missing")),
                 Some((_, Token::Close)) if depth > 0 => return Ok(entries),
                 Some((line, Token::Word(key))) => (*line, core::mem::take(key)),
-                Some((line, _)) => return Err(fail(*line, "here should be a key")),
+                Some((line, _)) => return Err(fail(*line, "a key is missing")),
             };
             self.at += 1;
             let value = match self.tokens.get_mut(self.at) {
                 Some((_, Token::Word(text))) => Value::Text(core::mem::take(text)),
                 Some((line, Token::Open)) if depth == DEPTH => {
-                    return Err(fail(*line, "lists are nested too deep"));
+                    return Err(fail(*line, "lists are nested more than 32 levels deep"));
                 }
                 Some((_, Token::Open)) => {
                     self.at += 1;

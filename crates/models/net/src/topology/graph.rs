@@ -37,7 +37,7 @@ pub(super) fn build(
             Some("host") => network.host(name),
             Some("switch") => network.switch(name),
             None | Some("router") => network.router(name),
-            Some(_) => return Err(fail(entry.line, "a type is host, switch or router")),
+            Some(_) => return Err(fail(entry.line, "a `type` must be host, switch or router")),
         };
         if by_id.insert(id.text().to_owned(), node).is_some() {
             return Err(fail(id.line, "another node has this id"));
@@ -112,6 +112,6 @@ impl Entry {
 
     fn number(&self) -> Result<f64, GraphError> {
         let parsed = self.text().parse();
-        parsed.map_err(|_| fail(self.line, &format!("`{}` is no number", self.text())))
+        parsed.map_err(|_| fail(self.line, &format!("`{}` is not a number", self.text())))
     }
 }

@@ -98,7 +98,7 @@ impl Lines {
 /// kind may contain secrets.
 fn no_xml(error: &roxmltree::Error) -> &'static str {
     match error {
-        roxmltree::Error::DtdDetected => "XML with DTD detected",
-        _ => "this is no well-formed XML",
+        roxmltree::Error::DtdDetected => "this XML has a DTD; remove it",
+        _ => "this is not well-formed XML",
     }
 }

@@ -40,17 +40,21 @@ fn faults_are_named_with_their_line() {
         ("id 7", "id 1", "line 7: another node has this id"),
         ("id 7 ", "", "line 7: this node has no `id`"),
         ("2.5 ms", "2.5 m", "line 9: `2.5 m` is not a length of time"),
-        ("1000000000.0", "fast", "line 8: `fast` is no number"),
+        ("1000000000.0", "fast", "line 8: `fast` is not a number"),
         (
             "type \"host\" g",
             "type \"hub\" g",
-            "line 5: a type is host, switch or router",
+            "line 5: a `type` must be host, switch or router",
         ),
-        ("\"There\"", "\"There", "line 7: a string does not end"),
+        (
+            "\"There\"",
+            "\"There",
+            "line 7: the closing quote of a string is missing",
+        ),
         ("graph [", "graf [", "line 1: there is no `graph [`"),
         ("\n]\n", "\n", "line 9: a `]` is missing"),
         ("directed 0", "directed [", "line 10: a `]` is missing"),
-        ("directed 0", "] 0", "line 5: here should be a key"),
+        ("directed 0", "] 0", "line 5: a key is missing"),
     ] {
         let text = FILE.replacen(from, to, 1);
         assert_ne!(text, FILE);
@@ -111,18 +115,18 @@ fn faults_in_xml_are_named_with_their_line() {
             "2.5 m",
             "line 13: `2.5 m` is not a length of time",
         ),
-        ("1e9", "fast", "line 11: `fast` is no number"),
+        ("1e9", "fast", "line 11: `fast` is not a number"),
         (
             ">host<",
             ">hub<",
-            "line 9: a type is host, switch or router",
+            "line 9: a `type` must be host, switch or router",
         ),
         ("</graph>", "", "line 15: "),
         ("<graph ", "<g ", "line 14: "),
         (
             "<!-- as",
             "<!DOCTYPE graphml [<!ENTITY a \"b\">]><!-- as",
-            "line 1: XML with DTD detected",
+            "line 1: this XML has a DTD; remove it",
         ),
     ] {
         let text = XML.replacen(from, to, 1);

@@ -335,8 +335,8 @@ fn solicitations_for_nodes_of_the_model_are_answered() {
         let answer = neighbour(136, [c, src], c, c_mac);
         assert_eq!(frames, [framed(own, c_mac, &answer)], "to {src}");
     }
-    // A host that checks if the address is unused is informed that it is in use. A message without
-    // the option contains no MAC address.
+    // A host that checks whether the address is unused is informed that it is in use. A message
+    // without the option contains no MAC address.
     let asks = packet(ICMPV6, [Ipv6Addr::UNSPECIFIED, to], 255, &{
         let mut message = vec![135, 0, 0, 0, 0, 0, 0, 0];
         message.extend(c.octets());

@@ -5,14 +5,14 @@
 use std::sync::{Arc, Mutex};
 
 use timeloom_clock::RateError;
-use timeloom_clock::host::Crystal;
+use timeloom_clock::host::HostOscillator;
 use timeloom_engine::Engine;
 use timeloom_net::{LinkConfig, NetworkBuilder, Node, World};
 use timeloom_ptp::Profile;
 use timeloom_ptp::security::Failure;
 use timeloom_ptp::tamper::Tamper;
 use timeloom_ptp_net::{
-    Attack, ClockOptions, Event, NodeOptions, Policy, PtpNode, Rogue, Role, Signing,
+    Attack, ClockOptions, Event, NodeOptions, Policy, PtpNode, Rogue, Role, SigningConfig,
 };
 use timeloom_time::{Duration, Instant};
 use timeloom_wire::TimeInterval;
@@ -60,7 +60,7 @@ fn run(suite: Option<Suite>, policy: Policy, attack: Option<Attack>) -> Outcome 
         .collect();
     let epoch = Instant::from_ns(EPOCH_NS);
     let keys = suite.map(|suite| {
-        let signing = Signing {
+        let signing = SigningConfig {
             suite,
             policy,
             seed: 11,
@@ -78,9 +78,9 @@ fn run(suite: Option<Suite>, policy: Policy, attack: Option<Attack>) -> Outcome 
     for (place, (node, role)) in roles.iter().enumerate() {
         let mut options = NodeOptions::new(*role, profile);
         options.clock = ClockOptions {
-            crystal: Crystal {
+            oscillator: HostOscillator {
                 frequency: RateError::from_ppb([0, 30_000, -20_000, 9_000, -15_000][place]),
-                ..Crystal::default()
+                ..HostOscillator::default()
             },
             epoch,
             ..ClockOptions::default()

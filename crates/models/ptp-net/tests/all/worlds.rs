@@ -7,13 +7,15 @@ use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 
 use timeloom_clock::RateError;
-use timeloom_clock::host::Crystal;
+use timeloom_clock::host::HostOscillator;
 use timeloom_engine::Engine;
 use timeloom_net::{
     LinkConfig, NetworkBuilder, Node, Pattern, QueueConfig, Size, TrafficConfig, World,
 };
 use timeloom_ptp::{PortState, Profile};
-use timeloom_ptp_net::{ClockOptions, Event, Measured, NodeOptions, PtpNode, Role, Transport};
+use timeloom_ptp_net::{
+    ClockOptions, Event, NodeOptions, PtpNode, Role, SyncMeasurement, Transport,
+};
 use timeloom_time::{Duration, Instant};
 
 /// Chain of `switches` switches at 100 Mbit/s, with a grandmaster at one end and a slave at the
@@ -63,10 +65,10 @@ impl Case {
         let mut options = NodeOptions::new(role, self.profile);
         options.transport = self.transport;
         options.clock = ClockOptions {
-            crystal: Crystal {
+            oscillator: HostOscillator {
                 frequency: RateError::from_ppb(frequency_ppb),
                 wander: RateError::from_ppt(100),
-                ..Crystal::default()
+                ..HostOscillator::default()
             },
             seed: self.seed ^ number << 8,
             epoch: Instant::from_ns(1_700_000_000_000_000_000),
@@ -132,7 +134,7 @@ impl Case {
     }
 
     /// Returns the slave's measurements from ten seconds on, for `for_s` seconds.
-    fn measure(&self, for_s: i64) -> (Vec<Measured>, Engine<World>, Vec<Node>, Node) {
+    fn measure(&self, for_s: i64) -> (Vec<SyncMeasurement>, Engine<World>, Vec<Node>, Node) {
         let (mut world, _, switches, slave) = self.build();
         let seen = Arc::new(Mutex::new(Vec::new()));
         let sink = Arc::clone(&seen);
@@ -154,7 +156,7 @@ impl Case {
 }
 
 /// Returns the median and the maximum of the absolute errors, in ns.
-fn spread(measured: &[Measured]) -> (f64, f64) {
+fn spread(measured: &[SyncMeasurement]) -> (f64, f64) {
     let mut sizes: Vec<f64> = measured.iter().map(|m| m.error_ns().abs()).collect();
     sizes.sort_by(f64::total_cmp);
     (sizes[sizes.len() / 2], sizes[sizes.len() - 1])

@@ -37,7 +37,7 @@ impl fmt::Display for PortState {
 pub struct OrdinaryConfig {
     /// Identity of the clock; its port has number 1.
     pub clock: ClockIdentity,
-    /// Its profile.
+    /// Profile of the clock.
     pub profile: Profile,
     /// Quality that the clock announces as grandmaster.
     pub quality: ClockQuality,

@@ -31,8 +31,9 @@ struct Taken {
 }
 
 const LENGTH: usize = 15;
-/// Greatest number of stored past values, and the least time between two of them.
+/// Greatest number of stored past values.
 const PAST: usize = 16;
+/// Minimum time between two stored past values.
 const PAST_EVERY: Duration = Duration::from_s(4);
 /// Greatest relative drift of two clocks: each is off by at most 0.01 %, as the default profiles of
 /// IEEE 1588 require.

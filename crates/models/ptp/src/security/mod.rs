@@ -24,7 +24,7 @@
 //! - A Sync is delayed on a wire, or all messages are delayed symmetrically from the start, which
 //!   also affects the peer delay. Changes of a delay are detected by [`DelayWatch`].
 //! - Two neighbours collude: to other clocks they are one hop.
-//! - It is not known which end of a link, or if the wire itself, is responsible.
+//! - The responsible part of a link (either end, or the wire itself) is not known.
 //! - Messages are lost: jamming looks like silence, and the slave must then hold over.
 
 mod announce;
@@ -63,9 +63,9 @@ pub use policy::{Limits, Policy};
 pub(crate) use replay::DUE;
 pub use replay::{Freshness, ReplayWindow};
 pub use secondary::{Role, Statement};
-pub use sign_job::{SignJob, Signed};
+pub use sign_job::{SignJob, SigningResult};
 pub use signer::{Security, SyncFacts};
-pub use verify::{Accepted, Verdict, VerifyJob};
+pub use verify::{Verdict, VerifiedChain, VerifyJob};
 
 pub(crate) use budget::{Admission, Budget};
 pub(crate) use chain::sequence_of;

@@ -23,7 +23,7 @@ pub struct SignJob {
 
 /// Result of a [`SignJob`].
 #[derive(Clone, Debug)]
-pub struct Signed {
+pub struct SigningResult {
     pub(crate) ingress: u16,
     pub(crate) egress: u16,
     pub(crate) sequence: u16,
@@ -42,10 +42,10 @@ impl SignJob {
 
     /// Runs the job. Returns the Follow_Up with this clock's entry. If the received chain is
     /// invalid, starts a new chain that reports this.
-    pub fn run(&self) -> Signed {
+    pub fn run(&self) -> SigningResult {
         let (message, failure) = self.sign();
         let sequence = Header::parse(&self.message).map_or(0, |(header, _)| header.sequence_id);
-        Signed {
+        SigningResult {
             ingress: self.hop.ingress,
             egress: self.hop.egress,
             sequence,

@@ -134,7 +134,7 @@ impl Lab {
         })
     }
 
-    fn verify(&self, me: u8, message: &[u8]) -> Result<Accepted, Failure> {
+    fn verify(&self, me: u8, message: &[u8]) -> Result<VerifiedChain, Failure> {
         let security = self.security(me);
         let (ring, limits) = (self.ring.clone(), security.limits);
         let upstream = Some(clock(me - 1));

@@ -35,7 +35,7 @@ pub struct VerifyJob {
 
 /// Properties of a valid chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Accepted {
+pub struct VerifiedChain {
     /// Index in the job's `syncs` of the Sync that the grandmaster has signed.
     pub sync: usize,
     /// 48-bit sequence number.
@@ -51,7 +51,7 @@ pub struct Accepted {
 pub struct Verdict {
     pub(crate) id: u64,
     /// Properties of a valid chain, or the violation with its place.
-    pub result: Result<Accepted, Failure>,
+    pub result: Result<VerifiedChain, Failure>,
     /// Contribution of each hop in the chain.
     pub hops: Vec<HopRecord>,
 }
@@ -95,7 +95,7 @@ impl VerifyJob {
         }
     }
 
-    fn check(&self, message: Option<&Message<'_>>) -> Result<Accepted, Failure> {
+    fn check(&self, message: Option<&Message<'_>>) -> Result<VerifiedChain, Failure> {
         let unknown = |reason, source, sequence| Failure {
             observer: self.me,
             source,
@@ -127,7 +127,7 @@ impl VerifyJob {
         if cheap.is_ok()
             && let Some(sync) = self.syncs.iter().position(accepted)
         {
-            return Ok(Accepted {
+            return Ok(VerifiedChain {
                 sync,
                 sequence48: chain.sequence48(),
                 moment: chain.moment(),

@@ -7,8 +7,8 @@ use timeloom_wire::{Header, Message, PortIdentity};
 use super::TransparentClock;
 use super::witness::{Pending, Purpose};
 use crate::security::{
-    Admission, Failure, Freshness, Hop, Moment, Reason, Role, Security, Signed, Statement, Suspect,
-    SyncFacts, Verdict, VerifyJob, sequence_of, view_of,
+    Admission, Failure, Freshness, Hop, Moment, Reason, Role, Security, SigningResult, Statement,
+    Suspect, SyncFacts, Verdict, VerifyJob, sequence_of, view_of,
 };
 use crate::{Action, DropReason, Local, Packet, Report};
 
@@ -72,9 +72,9 @@ impl TransparentClock {
     }
 
     /// Chooses the Sync to which a Follow_Up belongs. There are several only under attack. In that
-    /// case, or if this clock watches, the Follow_Up waits for its verification. Returns `None` if
-    /// the Follow_Up waits or is dropped; otherwise the Sync, and the verification to start after
-    /// the Follow_Up has been forwarded.
+    /// case, or if the setting `watch` is true, the Follow_Up waits for its verification. Returns
+    /// `None` if the Follow_Up waits or is dropped; otherwise the Sync, and the verification to
+    /// start after the Follow_Up has been forwarded.
     pub(super) fn vouch(
         &mut self,
         ingress: u16,
@@ -260,7 +260,7 @@ impl TransparentClock {
     }
 
     /// Handles the result of an [`Action::Sign`].
-    pub fn handle_signed(&mut self, _now: Instant<Local>, signed: Signed) {
+    pub fn handle_signed(&mut self, _now: Instant<Local>, signed: SigningResult) {
         self.signing = self.signing.saturating_sub(1);
         if let Some(failure) = signed.failure {
             self.out.alarm(failure);

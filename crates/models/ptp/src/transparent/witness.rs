@@ -17,7 +17,8 @@ use crate::{Local, Packet};
 /// Purpose of a verification.
 #[derive(Debug)]
 pub(super) enum Purpose {
-    /// The Follow_Up waits for the verdict: there are several Syncs, or the clock watches.
+    /// The Follow_Up waits for the verdict: there are several Syncs, or the clock verifies before
+    /// it signs (`watch`).
     Hold(Packet),
     /// The Follow_Up was already forwarded; a valid one advances the window.
     Advance,
@@ -53,7 +54,7 @@ const MAX_COPIES: usize = 128;
 /// verified, and at 128 per second the verifying thread may be two seconds behind.
 const DUE: u16 = 256;
 const MAX_PENDING: usize = 16;
-/// A clock that does not watch verifies one Follow_Up in this many.
+/// A clock without the setting `watch` verifies one Follow_Up in this many.
 const ADVANCE_EVERY: u64 = 16;
 
 impl Witness {

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use clap::Args;
 use timeloom_exit::{Failure, note};
 use timeloom_guest::parse_span;
-use timeloom_run::agent::{AgreedSession, Alone, GpioPins, LineSettings, MachineWire, Udp, Wired};
+use timeloom_run::agent::{
+    AgreedSession, GpioPins, LineSettings, MachineWire, NetworkedWire, StandaloneWire, Udp,
+};
 use timeloom_time::Duration;
 
 /// Timeouts of an agent for its end of the wire.
@@ -37,7 +39,7 @@ impl Patience {
     /// Uses the wire together with the network.
     pub(super) fn beside(&self, udp: Udp, pins: GpioPins) -> Result<Arc<dyn MachineWire>, Failure> {
         let warn = Box::new(|text: &str| note!("timeloom: {text}"));
-        let wired = Wired::start(udp, Arc::new(pins), self.settings(), warn);
+        let wired = NetworkedWire::start(udp, Arc::new(pins), self.settings(), warn);
         Ok(Arc::new(wired.map_err(failed)?))
     }
 
@@ -53,7 +55,8 @@ impl Patience {
             "timeloom: no network: this machine pauses at the instant at which it detects an edge \
              of the wire; the instants of the others are unknown"
         );
-        let alone = Alone::start(Arc::new(pins), self.settings(), testbed).map_err(failed)?;
+        let alone =
+            StandaloneWire::start(Arc::new(pins), self.settings(), testbed).map_err(failed)?;
         let wire = Arc::new(alone);
         let its = Arc::clone(&wire);
         let hold = std::time::Duration::from_nanos(assembly.as_ns().unsigned_abs());

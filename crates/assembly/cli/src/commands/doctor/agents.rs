@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use timeloom_exit::{Failure, say};
-use timeloom_run::agent::{Described, Description, WhichTimeline, describe};
+use timeloom_run::agent::{AgentDescription, AgentTimeline, Description, describe};
 use timeloom_time::{Duration, Instant};
 
 use super::{Finding, Need, State, code, print, verdict};
@@ -44,8 +44,8 @@ pub(super) fn run(scenario: &Path, as_json: bool) -> Result<ExitCode, Failure> {
     Ok(code(worst.unwrap_or(State::Missing)))
 }
 
-fn report(agent: Described) -> Report {
-    let Described {
+fn report(agent: AgentDescription) -> Report {
+    let AgentDescription {
         name,
         address,
         answer,
@@ -102,9 +102,9 @@ fn report(agent: Described) -> Report {
 }
 
 /// Returns a finding about the error of the clock that the agent shares with others.
-fn clock(said: &Description, within: [Instant<timeloom_clock::Timeline>; 2]) -> Finding {
+fn clock(said: &Description, within: [Instant<timeloom_clock::TimelineTime>; 2]) -> Finding {
     const NAME: &str = "clock shared with the others";
-    if said.timeline == WhichTimeline::Machine {
+    if said.timeline == AgentTimeline::Machine {
         let detail = "its kernel's CLOCK_MONOTONIC: correct only if all agents are on one machine";
         return Finding::good(Need::Run, NAME, detail);
     }

@@ -193,7 +193,7 @@ const PROGRAM: &str = "program under virtual time";
 /// Civil time 2001-09-09T01:46:40Z, which no clock shows by chance today.
 const SHOWN_S: i64 = 1_000_000_000;
 
-/// Long enough for a busy machine, and short enough for a user who waits.
+/// Timeout of a test: long enough for a busy machine, and short enough for a user who waits.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn no_program(reason: String) -> Finding {

@@ -9,8 +9,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use timeloom_exit::{Failure, note};
 use timeloom_ptp_io::keys::GroupFile;
 use timeloom_ptp_io::{
-    Auth, DelayMechanism, EntryForm, Evidence, Feed, LineWriter, Options, Program, Role, Stamping,
-    SystemClock, TimeInterval, Transport, Wake, profile_named,
+    Auth, DelayMechanism, EntryForm, Evidence, Feed, LineWriter, Program, ProgramOptions, Role,
+    Stamping, SystemClock, TimeInterval, Transport, Wake, profile_named,
 };
 use timeloom_time::Duration;
 
@@ -230,8 +230,8 @@ impl Monitor {
 }
 
 impl Common {
-    fn options(&self, role: Role) -> Result<Options, Failure> {
-        let mut options = Options::new(role, self.interfaces.clone());
+    fn options(&self, role: Role) -> Result<ProgramOptions, Failure> {
+        let mut options = ProgramOptions::new(role, self.interfaces.clone());
         options.transport = self.transport.into();
         options.stamping = match self.stamps {
             Stamps::Software => Stamping::Software,
@@ -262,7 +262,8 @@ impl Common {
             // Without this check, a forgotten argument would disable the protection.
             (None, Some(_)) => {
                 return Err(Failure::usage(
-                    "--keys without --auth; say which: inline-ed25519, inline-bls-once, inline-bls, secondary, group",
+                    "--keys needs --auth; choose one of inline-ed25519, inline-bls-once, \
+                     inline-bls, secondary, group",
                 ));
             }
             (Some(_), None) => return Err(Failure::usage("--auth needs --keys DIR")),
@@ -286,11 +287,11 @@ impl Common {
         Ok(options)
     }
 
-    fn start(&self, options: Options) -> Result<ExitCode, Failure> {
+    fn start(&self, options: ProgramOptions) -> Result<ExitCode, Failure> {
         self.start_with(options, None)
     }
 
-    fn start_with(&self, options: Options, feed: Option<Feed>) -> Result<ExitCode, Failure> {
+    fn start_with(&self, options: ProgramOptions, feed: Option<Feed>) -> Result<ExitCode, Failure> {
         let wake =
             Wake::new().map_err(|error| Failure::machine(format!("a socket pair: {error}")))?;
         listen_to_signals(&wake)
@@ -303,7 +304,7 @@ impl Common {
             (!self.json && !self.quiet).then(|| out.text()),
         );
         let name = options.role.name().to_owned();
-        let sink = Box::new(move |line: timeloom_ptp_io::Line| {
+        let sink = Box::new(move |line: timeloom_ptp_io::EvidenceLine| {
             for sink in [&mut log, &mut json].into_iter().flatten() {
                 sink(&line);
             }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, mpsc};
 
 use timeloom_net::{Owner, PortId};
-use timeloom_portal::Passed;
+use timeloom_portal::CaptureProgressCallback;
 use timeloom_scenario::{NamedCable, Simulated};
 use timeloom_time::{Instant, Virtual, Wall};
 
@@ -44,7 +44,7 @@ impl Progress {
     }
 
     /// Returns the function by which an engine reports its progress.
-    pub(super) fn of_engine(&self, here: Owner) -> Passed {
+    pub(super) fn of_engine(&self, here: Owner) -> CaptureProgressCallback {
         let engine = OfEngine(self.clone(), usize::from(here));
         Box::new(move |passed| engine.set(passed))
     }
@@ -108,7 +108,8 @@ impl Merge {
         }
     }
 
-    /// Returns the instant up to which no more frames come than those in the channel.
+    /// Returns the instant up to which all frames have been sent to the channel: no later one will
+    /// be earlier.
     fn passed(&self) -> Instant<Virtual> {
         let Some((progress, ends)) = &self.ends else {
             return Instant::FAR_FUTURE;
@@ -118,7 +119,8 @@ impl Merge {
     }
 }
 
-/// Place of a frame: its instant, true if it comes after the other end's, its number.
+/// Sort key of a frame: its instant; true if frames of the other end precede it at that instant;
+/// its number.
 type Place = (Instant<Virtual>, bool, u64);
 
 struct InOrder {

@@ -8,11 +8,11 @@ use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use timeloom_time::{Instant, Virtual};
 
-use super::super::engine::Ended;
+use super::super::engine::EngineReport;
 use super::super::message::{FromEngine, Piece};
 use super::Sinks;
-use super::line::{Absence, Line, Seed, lock};
-use super::standing::Standing;
+use super::connection::{Absence, EngineConnection, Seed, lock};
+use super::membership::EngineState;
 use crate::channel::{Content, Receiver};
 use crate::network_signals::NetworkObservation;
 
@@ -31,11 +31,11 @@ pub(super) enum Broken {
 
 /// State of the receiving thread.
 pub(super) struct Listener {
-    pub(super) line: Arc<Line>,
+    pub(super) connection: Arc<EngineConnection>,
     pub(super) seed: Arc<Seed>,
     pub(super) sinks: Sinks,
     pub(super) ready: mpsc::Sender<Result<(), Broken>>,
-    pub(super) ended: mpsc::Sender<Ended>,
+    pub(super) ended: mpsc::Sender<EngineReport>,
     /// The last complete sample, to which the counters of earlier processes have been added.
     pub(super) seen: NetworkObservation,
 }
@@ -45,7 +45,7 @@ impl Listener {
         loop {
             let next = match self.hear_out(&mut hear) {
                 Ok(ended) => {
-                    self.line.hang_up();
+                    self.connection.hang_up();
                     reap(&mut child, false);
                     let Some((at, counted)) = ended.left() else {
                         // The caller may have given up its wait for this report, which has a
@@ -62,12 +62,15 @@ impl Listener {
                 }
                 Err(why) => {
                     // The process ends when the connection closes.
-                    self.line.hang_up();
-                    let how = reap(&mut child, self.line.is_over() && !self.line.has_joined());
+                    self.connection.hang_up();
+                    let how = reap(
+                        &mut child,
+                        self.connection.is_over() && !self.connection.has_joined(),
+                    );
                     let what = why.unwrap_or(Broken::Ended(how));
                     // A thread that waits for the engine to be ready must get the error first.
                     let _ = self.ready.send(Err(what.clone()));
-                    if self.line.is_over() {
+                    if self.connection.is_over() {
                         return;
                     }
                     self.another(&what).ok_or_else(|| what.to_string())
@@ -76,7 +79,7 @@ impl Listener {
             match next {
                 Ok(next) => (hear, child) = next,
                 Err(what) => {
-                    self.line.membership.set(Standing::Gone);
+                    self.connection.membership.set(EngineState::Gone);
                     return (self.sinks.died)(&what);
                 }
             }
@@ -85,7 +88,10 @@ impl Listener {
 
     /// Receives from one process until it ends. Returns its final report. The error is the reason
     /// for an irregular end, or `None` if the reason is not known.
-    fn hear_out(&mut self, hear: &mut Receiver<UnixStream>) -> Result<Ended, Option<Broken>> {
+    fn hear_out(
+        &mut self,
+        hear: &mut Receiver<UnixStream>,
+    ) -> Result<EngineReport, Option<Broken>> {
         let mut sample = Vec::new();
         loop {
             if let Some(ended) = self.take(hear.any(), &mut sample)? {
@@ -95,108 +101,119 @@ impl Listener {
     }
 
     /// Records that the engine left on request at `at`, with the counters `counted`.
-    fn left(&mut self, ended: Ended, at: Instant<Virtual>, mut counted: NetworkObservation) {
+    fn left(&mut self, ended: EngineReport, at: Instant<Virtual>, mut counted: NetworkObservation) {
         // The other engines have received a farewell, unless it was lost on the way.
-        self.sinks.company.lost(&self.line);
+        self.sinks.engine_connections.lost(&self.connection);
         for (kind, text) in &ended.told {
-            self.sinks.scribe.event("local", "network", kind, text);
+            self.sinks
+                .run_recorder
+                .event("local", "network", kind, text);
         }
         let closing = ended
             .closing
-            .map(|closing| closing.tell(&self.sinks.scribe));
-        let dropped = self.line.dropped();
-        let mut past = lock(&self.line.past);
-        past.doubts.extend(closing.unwrap_or_default());
-        counted.add_earlier(&past.counted);
-        past.counted = counted.clone();
-        past.left(at, dropped);
-        let when = past.absences.last().map(Absence::tell).unwrap_or_default();
-        drop(past);
+            .map(|closing| closing.tell(&self.sinks.run_recorder));
+        let dropped = self.connection.dropped();
+        let mut history = lock(&self.connection.history);
+        history.doubts.extend(closing.unwrap_or_default());
+        counted.add_earlier(&history.counted);
+        history.counted = counted.clone();
+        history.left(at, dropped);
+        let when = history
+            .absences
+            .last()
+            .map(Absence::tell)
+            .unwrap_or_default();
+        drop(history);
         self.seen = counted;
         self.tell(
             "left",
             &format!("has left on request; its part is away {when}"),
         );
-        self.line.membership.set(Standing::Away);
+        self.connection.membership.set(EngineState::Away);
     }
 
     /// Waits until an engine that has left is to join again, and starts a process for it. Returns
     /// `None` if the run ends before.
     fn await_return(&self) -> io::Result<Option<(Receiver<UnixStream>, Child)>> {
-        let goes_on = || !self.line.is_over();
-        let standing = self
-            .line
+        let goes_on = || !self.connection.is_over();
+        let membership = self
+            .connection
             .membership
-            .await_change(Standing::Away, None, goes_on);
-        if standing == Standing::Away {
+            .await_change(EngineState::Away, None, goes_on);
+        if membership == EngineState::Away {
             return Ok(None);
         }
-        let (life, hear, child) = self.seed.born()?;
-        self.seed.replace(&self.line, life);
+        let (generation, hear, child) = self.seed.spawn()?;
+        self.seed.replace(&self.connection, generation);
         Ok(Some((hear, child)))
     }
 
     /// Starts another process for an engine whose process died, unless the engine is not to be
     /// restarted.
     fn another(&mut self, what: &Broken) -> Option<(Receiver<UnixStream>, Child)> {
-        let had_joined = self.line.has_joined();
-        self.sinks.company.lost(&self.line);
+        let had_joined = self.connection.has_joined();
+        self.sinks.engine_connections.lost(&self.connection);
         // An engine that died before it had joined, or that dies again and again, has a permanent
         // fault.
-        let past = lock(&self.line.past);
-        let deaths = past.absences.iter().filter(|absence| !absence.in_order);
-        let lives = deaths.count() + 1;
-        drop(past);
-        if !self.sinks.comes_back || !had_joined || lives >= MOST_LIVES {
+        let history = lock(&self.connection.history);
+        let deaths = history.absences.iter().filter(|absence| !absence.in_order);
+        let generations = deaths.count() + 1;
+        drop(history);
+        if !self.sinks.comes_back || !had_joined || generations >= MOST_GENERATIONS {
             return None;
         }
         let from = self.seed.now()?;
-        let mut past = lock(&self.line.past);
-        past.absences.push(Absence {
+        let mut history = lock(&self.connection.history);
+        history.absences.push(Absence {
             from,
             to: None,
             in_order: false,
         });
-        past.counted = self.seen.clone();
-        drop(past);
-        self.line.membership.set(Standing::Coming);
+        history.counted = self.seen.clone();
+        drop(history);
+        self.connection.membership.set(EngineState::Coming);
         self.tell(
             "died",
             &format!("has died, and another process takes its place: {what}"),
         );
-        let (life, hear, child) = self.seed.born().ok()?;
-        self.seed.replace(&self.line, life);
+        let (generation, hear, child) = self.seed.spawn().ok()?;
+        self.seed.replace(&self.connection, generation);
         Some((hear, child))
     }
 
     /// Records that the engine is connected to all others.
     fn joined(&self) {
-        let dropped = self.line.dropped();
-        let mut past = lock(&self.line.past);
-        let was_away = past.is_away();
-        let dropped = past.returned(dropped);
-        if let Some(last) = past.absences.last_mut() {
+        let dropped = self.connection.dropped();
+        let mut history = lock(&self.connection.history);
+        let was_away = history.is_away();
+        let dropped = history.returned(dropped);
+        if let Some(last) = history.absences.last_mut() {
             last.to = self.seed.now();
-            let mut text = format!("is here again; its part was away {}", last.tell());
+            let mut text = format!("is running again; its part was away {}", last.tell());
             if was_away {
                 text +=
                     &format!(", and the kernel dropped {dropped} frames of its hosts meanwhile");
             }
-            drop(past);
+            drop(history);
             self.tell("joined", &text);
         }
         // Set last, so that a thread that waits for this state sees all of the above.
-        self.line.membership.set(Standing::Here);
+        self.connection.membership.set(EngineState::Here);
         let _ = self.ready.send(Ok(()));
     }
 
     fn tell(&self, kind: &str, what: &str) {
-        let text = format!("engine {} of the simulated network {what}", self.line.name);
-        self.sinks.scribe.event("local", "network", kind, &text);
+        let text = format!(
+            "engine {} of the simulated network {what}",
+            self.connection.name
+        );
+        self.sinks
+            .run_recorder
+            .event("local", "network", kind, &text);
     }
 
     fn saw(&mut self, at: Instant<Virtual>, mut seen: NetworkObservation) {
-        seen.add_earlier(&lock(&self.line.past).counted);
+        seen.add_earlier(&lock(&self.connection.history).counted);
         if self.sinks.comes_back {
             self.seen = seen.clone();
         }
@@ -209,7 +226,7 @@ impl Listener {
         &mut self,
         heard: io::Result<Content>,
         sample: &mut Vec<u64>,
-    ) -> Result<Option<Ended>, Option<Broken>> {
+    ) -> Result<Option<EngineReport>, Option<Broken>> {
         let nonsense = || Some(Broken::Nonsense);
         match heard {
             // The process closed the connection.
@@ -233,7 +250,7 @@ impl Listener {
                 let message = serde_json::from_slice(&text).map_err(|_| nonsense())?;
                 match message {
                     FromEngine::Ready => self.joined(),
-                    FromEngine::Note(note) => self.sinks.scribe.note(&note),
+                    FromEngine::Note(note) => self.sinks.run_recorder.note(&note),
                     FromEngine::Refused { why } | FromEngine::Died { what: why } => {
                         return Err(Some(Broken::Said(why)));
                     }
@@ -268,4 +285,4 @@ fn reap(child: &mut Child, at_once: bool) -> String {
 /// Time within which a process must end after its connection was closed.
 const TO_DIE: StdDuration = StdDuration::from_secs(10);
 /// Maximum number of processes of one engine in a run.
-const MOST_LIVES: usize = 5;
+const MOST_GENERATIONS: usize = 5;

@@ -7,13 +7,13 @@ pub(super) const CASES: &[Case] = &[
         "bundle = \"historian\"",
         "bundle = \"historian\"\nroot = \"image\"",
         "[system.hosts.historian.container]",
-        "a container has a `root` or a `bundle`",
+        "a container needs either a `root` or a `bundle`",
     ),
     case(
         "bundle = \"historian\"\n",
         "",
         "[system.hosts.historian.container]",
-        "a container has a `root` or a `bundle`",
+        "a container needs either a `root` or a `bundle`",
     )
     .counting(2),
     case(
@@ -26,7 +26,7 @@ pub(super) const CASES: &[Case] = &[
     here(
         "target = \"/var/lib/historian\"",
         "target = \"historian\"",
-        "`historian` is no absolute path",
+        "`historian` is not an absolute path",
     ),
     case(
         "source = \"data\"\n",
@@ -43,7 +43,7 @@ pub(super) const CASES: &[Case] = &[
         "user = \"1000:1000\"",
         "directory = \"data\"",
         "directory = \"data\"",
-        "`data` is no absolute path in the container",
+        "`data` is not an absolute path in the container",
     ),
     here(
         "name = \"reader\"",

@@ -18,7 +18,7 @@ pub(super) const CASES: &[Case] = &[
         "initramfs = \"initrd\"",
         "disk = \"disk.img\"",
         "[system.hosts.attacker.machine]",
-        "starts from a `kernel` or from a `disk`",
+        "needs either a `kernel` or a `disk`",
     ),
     case(
         "kernel = \"vmlinuz\"",

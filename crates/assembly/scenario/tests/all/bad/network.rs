@@ -7,7 +7,7 @@ pub(super) const CASES: &[Case] = &[
     here(
         "between = [\"control\", \"s1\"]",
         "between = [\"control\", \"s7\"]",
-        "`s7` is no switch, host or device; did you mean",
+        "`s7` is not a switch, host or device; did you mean",
     ),
     here(
         "between = [\"control\", \"s1\"]",
@@ -76,7 +76,7 @@ pub(super) const CASES: &[Case] = &[
     here(
         "address = \"10.0.0.2/24\"",
         "address = []",
-        "a host has an address",
+        "a host needs an address",
     ),
     // OpenFlow.
     here(
@@ -102,6 +102,6 @@ pub(super) const CASES: &[Case] = &[
     here(
         "mode = \"virtual\"",
         "mode = \"skip\"",
-        "time cannot skip over what Open vSwitch is at work on",
+        "time cannot skip while Open vSwitch processes frames",
     ),
 ];

@@ -53,7 +53,7 @@ pub(super) const CASES: &[Case] = &[
         "mode = \"virtual\"",
         "mode = \"stepped\"",
         "stepped = { skip = true",
-        "time cannot skip over what Open vSwitch is at work on",
+        "time cannot skip while Open vSwitch processes frames",
     ),
     here(
         "patience = \"30 s\"",
@@ -137,9 +137,9 @@ pub(super) const CASES: &[Case] = &[
     here(
         "frequencies = [\"600 MHz\", \"0.9 GHz\", \"1200 MHz\"]",
         "frequencies = [\"900 MHz\", \"600 MHz\"]",
-        "a governor chooses among 1 to 64 frequencies, which rise",
+        "a governor needs 1 to 64 frequencies, in ascending order",
     ),
-    here("load = 0.3", "load = 30", "30 is no share of the time"),
+    here("load = 0.3", "load = 30", "30 is not a share of the time"),
     here(
         "sampling = \"20 ms\"",
         "sampling = \"20 us\"",

@@ -43,7 +43,7 @@ pub(super) const CASES: &[Case] = &[
     here(
         "[system.hosts.sensor.timelines.plant]",
         "[system.hosts.sensor.timelines.\"a b\"]",
-        "`a b` is no name of a timeline",
+        "`a b` is not a name of a timeline",
     ),
     here(
         "name = \"sensor\"\n",

@@ -7,8 +7,8 @@ use timeloom_fabric::{Fabric, LinkSpec, NetworkSpec};
 use timeloom_portal::{Address, Inet, Port, Tap};
 
 use super::{
-    Bed, Between, DELAY, Ended, GBIT, UDP, broken, higher, iperf3, namespaces, socket_full,
-    stations,
+    Bed, Between, DELAY, GBIT, TerminatedChild, UDP, broken, higher, iperf3, namespaces,
+    socket_full, stations,
 };
 use crate::Options;
 use crate::error::BenchError;
@@ -126,7 +126,7 @@ fn with_ns3(ns3: &Program, seconds: &str, arguments: &[&str]) -> Result<f64, Ben
         "--seconds=60".to_owned(),
     ];
     let child = ns3.start_with(&arguments_of_ns3, descriptors)?;
-    let child = Ended(child);
+    let child = TerminatedChild(child);
     let outcome = iperf3(&fabric, "10.0.0.6", seconds, arguments);
     drop(child);
     Ok(outcome?.0)

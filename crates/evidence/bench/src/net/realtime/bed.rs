@@ -11,7 +11,7 @@ use timeloom_net::{
 use timeloom_peering::datagram::Key;
 use timeloom_peering::peer::PeerConfig;
 use timeloom_peering::{Cut, Endpoint, Portal, Ring};
-use timeloom_portal::{Address, Commanded, Emulation, Options as Serving, Portals, Tap, Timing};
+use timeloom_portal::{Address, Emulation, EmulationOptions, ManualClock, Portals, Tap, Timing};
 use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Rate};
 
@@ -95,12 +95,15 @@ pub(super) fn namespaces() -> Result<Fabric, BenchError> {
 impl Bed {
     /// Builds the bed with a clock in real time.
     pub(super) fn build(between: Between) -> Result<Self, BenchError> {
-        Self::build_served(between, Serving::default())
+        Self::build_served(between, EmulationOptions::default())
     }
 
-    pub(super) fn build_served(between: Between, serving: Serving) -> Result<Self, BenchError> {
+    pub(super) fn build_served(
+        between: Between,
+        serving: EmulationOptions,
+    ) -> Result<Self, BenchError> {
         let real = || {
-            let clock = Arc::new(Commanded::new(Rate::ONE));
+            let clock = Arc::new(ManualClock::new(Rate::ONE));
             Timing::Follow(Box::new(clock))
         };
         Self::build_with(between, real, serving)
@@ -112,7 +115,7 @@ impl Bed {
         between: Between,
         timing: impl Fn() -> Timing,
     ) -> Result<Self, BenchError> {
-        Self::build_with(between, timing, Serving::default())
+        Self::build_with(between, timing, EmulationOptions::default())
     }
 
     /// Returns the emulations of all engines.
@@ -123,7 +126,7 @@ impl Bed {
     fn build_with(
         between: Between,
         timing: impl Fn() -> Timing,
-        serving: Serving,
+        serving: EmulationOptions,
     ) -> Result<Self, BenchError> {
         let fabric = namespaces()?;
         let mut network = NetworkBuilder::new(1);
@@ -159,11 +162,11 @@ impl Bed {
         let (emulation, beyond) = if is_cut {
             let is_far = |name: &str| name == "b" || name.starts_with("beside-r");
             let [(world, peers), (far, far_peers)] = halves(&world, is_far, between.cutting)?;
-            let with = |peers| Serving {
+            let with = |peers| EmulationOptions {
                 peers: Some(peers),
                 // Without this, packets between the engines would be late.
                 moderation: Duration::ZERO,
-                ..Serving::default()
+                ..EmulationOptions::default()
             };
             let far = Emulation::start(far, there, timing(), with(far_peers)).map_err(broken)?;
             let near = Emulation::start(world, here, timing(), with(peers)).map_err(broken)?;

@@ -12,7 +12,7 @@ use crate::error::BenchError;
 use crate::net::machine;
 
 /// Results of an iperf3 run, with the engine's counters.
-pub(super) struct Measured {
+pub(super) struct IperfResult {
     pub(super) gbps: f64,
     pub(super) lost: f64,
     pub(super) core: f64,
@@ -29,14 +29,14 @@ pub(super) fn measure(
     bed: &Bed,
     seconds: &str,
     arguments: &[&str],
-) -> Result<Measured, BenchError> {
+) -> Result<IperfResult, BenchError> {
     let before = bed.emulation.report().ok_or_else(|| broken("it died"))?;
     let began = timeloom_sys::wall_now();
     let work = machine::Work::start();
     let said = iperf3(&bed.fabric, &bed.target, seconds, arguments)?;
     let wall = timeloom_sys::wall_now() - began;
     let report = bed.emulation.report().ok_or_else(|| broken("it died"))?;
-    Ok(Measured {
+    Ok(IperfResult {
         gbps: said.0,
         lost: said.1,
         core: (report.cpu - before.cpu).as_s_f64() / wall.as_s_f64(),
@@ -95,7 +95,7 @@ pub(super) fn iperf3(
         .args(["-s", "-1"])
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    let _server = Ended(server.spawn().map_err(broken)?);
+    let _server = TerminatedChild(server.spawn().map_err(broken)?);
     // The server opens its port within milliseconds. A client that is too early fails, and is
     // started again.
     for _ in 0..50 {
@@ -131,9 +131,9 @@ pub(in crate::net) fn received(said: &Value) -> Result<(f64, f64), String> {
 }
 
 /// A child process that is ended when the benchmark ends.
-pub(in crate::net) struct Ended(pub(in crate::net) Child);
+pub(in crate::net) struct TerminatedChild(pub(in crate::net) Child);
 
-impl Drop for Ended {
+impl Drop for TerminatedChild {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();

@@ -6,7 +6,7 @@ use std::time::Duration as StdDuration;
 
 use serde_json::Value;
 use timeloom_fabric::{Fabric, NetworkSpec, StationSpec};
-use timeloom_portal::{Address, Commanded, Emulation, Options, Portals, Tap, Timing};
+use timeloom_portal::{Address, Emulation, EmulationOptions, ManualClock, Portals, Tap, Timing};
 use timeloom_time::Rate;
 
 use super::{Cell, Effort, SEGMENT_BYTES, Sending, kernels_name, network};
@@ -14,7 +14,7 @@ use crate::error::BenchError;
 use crate::net::model::refused;
 
 /// Results of iperf3 for one row of cells.
-pub(super) struct Measured {
+pub(super) struct KernelResult {
     /// Result of each flow, in the order of the cells.
     pub(super) flows: Vec<Flow>,
     /// Fraction of the engine's events that were more than 1 ms late.
@@ -38,7 +38,7 @@ pub(super) fn run(
     seed: u64,
     effort: Effort,
     sending: Sending,
-) -> Result<Measured, BenchError> {
+) -> Result<KernelResult, BenchError> {
     let bed = Bed::build(cells, seed)?;
     if sending == Sending::AtOnce {
         bed.send_at_once(cells.len())?;
@@ -85,7 +85,7 @@ pub(super) fn run(
     if report.dropped_by_machine() > 0 {
         return Err(broken("this machine dropped frames: it is too slow"));
     }
-    Ok(Measured {
+    Ok(KernelResult {
         flows,
         late: report.lateness.late_fraction(),
     })
@@ -137,9 +137,9 @@ impl Bed {
                 .join(*node, name, Box::new(tap), filters)
                 .map_err(broken)?;
         }
-        let timing = Timing::Follow(Box::new(Arc::new(Commanded::new(Rate::ONE))));
-        let emulation =
-            Emulation::start(world, portals, timing, Options::default()).map_err(broken)?;
+        let timing = Timing::Follow(Box::new(Arc::new(ManualClock::new(Rate::ONE))));
+        let emulation = Emulation::start(world, portals, timing, EmulationOptions::default())
+            .map_err(broken)?;
         Ok(Self {
             emulation,
             fabric,

@@ -6,8 +6,8 @@
 //! real time, and so does the engine meanwhile.
 //!
 //! `timeloom bench net --validate` runs the comparison. [`BOUND`] is the accepted ratio between
-//! kernel and model. Each row shows if its ratio is within the bounds, and exceptions are reported
-//! as remarks.
+//! kernel and model. Each row shows whether its ratio is within the bounds, and exceptions are
+//! reported as remarks.
 
 mod formula;
 mod kernel;

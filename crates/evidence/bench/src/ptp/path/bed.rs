@@ -3,7 +3,7 @@
 use std::thread::sleep;
 use std::time::{Duration as StdDuration, Instant};
 
-use timeloom_ptp_io::Options as ProgramOptions;
+use timeloom_ptp_io::ProgramOptions;
 use timeloom_ptp_io::lab::{LabAuth, LabOptions, NodeKind, Stage};
 use timeloom_wire::TimeInterval;
 use timeloom_wire::tlv::EntryForm;

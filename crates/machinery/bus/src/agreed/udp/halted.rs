@@ -1,10 +1,10 @@
 //! Text that states why a host has stopped permanently.
 
-use timeloom_accord::{Halt, Why};
+use timeloom_accord::{Halt, HaltCause};
 use timeloom_time::Duration;
 
 use super::{Shared, State};
-use crate::wire::Halted;
+use crate::wire::HaltReason;
 
 /// Reason why the datagrams of a host were refused.
 #[derive(Clone, Copy)]
@@ -17,8 +17,8 @@ pub(super) enum Refusal {
 }
 
 impl Shared {
-    pub(super) fn halted(&self, state: &State) -> Option<Halted> {
-        state.halted.map(|halt| Halted::Agreement {
+    pub(super) fn halted(&self, state: &State) -> Option<HaltReason> {
+        state.halted.map(|halt| HaltReason::Agreement {
             why: halt.why,
             words: self.words(state, halt),
         })
@@ -27,7 +27,7 @@ impl Shared {
     fn words(&self, state: &State, halt: Halt) -> String {
         let by = self.name(halt.by);
         match halt.why {
-            Why::Silent(silent) => {
+            HaltCause::Silent(silent) => {
                 let host = self.name(silent);
                 let refusal = state.refusals.get(&silent);
                 let why = match refusal.filter(|_| halt.by == self.here) {
@@ -46,24 +46,26 @@ impl Shared {
                         rounded(*ahead)
                     ),
                 };
-                format!("{by} hears nothing from {host}: {why}")
+                format!("{by} receives nothing from {host}: {why}")
             }
-            Why::Link(host) => {
+            HaltCause::Link(host) => {
                 let host = self.name(host);
-                format!("the link {by}–{host} is broken: others hear both")
+                format!("the link {by}–{host} is broken: other hosts receive from both")
             }
-            Why::Minority => format!("{by} hears no more than half of the hosts"),
-            Why::Excluded => {
-                format!("the others have continued without {by}, which they did not hear")
+            HaltCause::Minority => {
+                format!("{by} receives datagrams from at most half of the hosts")
             }
-            Why::Restarted(host) => {
+            HaltCause::Excluded => {
+                format!("the others have continued without {by}, from which they received nothing")
+            }
+            HaltCause::Restarted(host) => {
                 format!("{} restarted during the run", self.name(host))
             }
-            Why::Line => format!(
+            HaltCause::Line => format!(
                 "the line at {by} is high, and no host reports driving it: it is stuck, or held by \
                  a machine that is not on the network"
             ),
-            Why::Failed => format!("clock or processes of {by} could not be commanded"),
+            HaltCause::Failed => format!("clock or processes of {by} could not be commanded"),
         }
     }
 }

@@ -53,7 +53,7 @@ fn in_its_thread(spec: &RootSpec<'_>) -> Result<Root, Trouble> {
     // SAFETY: descriptors stay shared; the working directory becomes this thread's own.
     unsafe { unshare_unsafe(apart) }.map_err(during("making namespaces, which needs root"))?;
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-    mount_change(c"/", private).map_err(during("keeping its mounts apart"))?;
+    mount_change(c"/", private).map_err(during("making its mounts private"))?;
     spec.names.apply().map_err(during("naming it"))?;
 
     // An overlay accepts no layer that was opened in another mount namespace.
@@ -61,10 +61,10 @@ fn in_its_thread(spec: &RootSpec<'_>) -> Result<Root, Trouble> {
     // The machine's files are accessed until the end, so the new root must not cover them. Every
     // kernel has this directory, and no part of it is ever bound.
     mount(c"container", PLACE, c"tmpfs", NO_SURPRISES, c"mode=755")
-        .map_err(during("making room in memory"))?;
-    let place = open(PLACE, DIRECTORY, Mode::empty()).map_err(during("making room in memory"))?;
+        .map_err(during("mounting a tmpfs"))?;
+    let place = open(PLACE, DIRECTORY, Mode::empty()).map_err(during("mounting a tmpfs"))?;
     for part in [c"upper", c"work", c"root"] {
-        mkdirat(&place, part, Mode::from(0o755)).map_err(during("making room in memory"))?;
+        mkdirat(&place, part, Mode::from(0o755)).map_err(during("mounting a tmpfs"))?;
     }
     // The path of a descriptor contains no character that separates mount options.
     let options = format!(
@@ -82,7 +82,7 @@ fn in_its_thread(spec: &RootSpec<'_>) -> Result<Root, Trouble> {
         NO_SURPRISES,
         options.as_c_str(),
     )
-    .map_err(during("laying an overlay over it"))?;
+    .map_err(during("mounting an overlay on it"))?;
     let top = open(root.as_c_str(), DIRECTORY, Mode::empty()).map_err(during("entering it"))?;
     drop((image, place));
 
@@ -101,7 +101,7 @@ fn in_its_thread(spec: &RootSpec<'_>) -> Result<Root, Trouble> {
         let opened = open(name, flags, Mode::empty());
         opened
             .map(|namespace| (kind, namespace))
-            .map_err(during("holding its namespaces"))
+            .map_err(during("opening its namespaces"))
     };
     let namespaces = [
         own(LinkNameSpaceType::Mount, c"/proc/thread-self/ns/mnt")?,
@@ -135,7 +135,7 @@ fn furnish(top: &OwnedFd, spec: &RootSpec<'_>) -> Result<(), Trouble> {
     for device in ["null", "zero", "full", "random", "urandom", "tty"] {
         let path = Path::new("/dev").join(device);
         let (at, _held) = inside(top, &path, Kind::File)?;
-        mount_bind(&path, at.as_c_str()).map_err(during(format!("giving it {device}")))?;
+        mount_bind(&path, at.as_c_str()).map_err(during(format!("mounting {device} in it")))?;
     }
     let (_, dev) = inside(top, Path::new("/dev"), Kind::Directory)?;
     for (name, to) in [
@@ -145,7 +145,7 @@ fn furnish(top: &OwnedFd, spec: &RootSpec<'_>) -> Result<(), Trouble> {
         (c"stderr", c"/proc/self/fd/2"),
         (c"ptmx", c"pts/ptmx"),
     ] {
-        symlinkat(to, &dev, name).map_err(during("giving it devices"))?;
+        symlinkat(to, &dev, name).map_err(during("linking its devices"))?;
     }
     for path in &spec.rooms {
         let (at, _held) = inside(top, path, Kind::Directory)?;
@@ -156,7 +156,10 @@ fn furnish(top: &OwnedFd, spec: &RootSpec<'_>) -> Result<(), Trouble> {
             NO_SURPRISES,
             c"mode=1777",
         )
-        .map_err(during(format!("making room in {}", path.display())))?;
+        .map_err(during(format!(
+            "creating a mount point in {}",
+            path.display()
+        )))?;
     }
     name_files(top, &spec.names)?;
     spec.binds.iter().try_for_each(|bind| bind_in(top, bind))

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use timeloom_page::Shown;
+use timeloom_page::PageTime;
 use timeloom_time::{Instant, Virtual};
 
 use crate::clock::{Clock, HostInstant};
@@ -17,14 +17,14 @@ pub(crate) struct Waiting {
 }
 
 /// Deadline, process identifier, thread identifier.
-type Entry = (Instant<Shown>, i32, i32);
+type Entry = (Instant<PageTime>, i32, i32);
 
 /// Wait of a thread in virtual time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wait {
     pub(crate) pid: i32,
     /// Deadline of the wait; `None` if it has no limit.
-    pub(crate) deadline: Option<HostInstant<Shown>>,
+    pub(crate) deadline: Option<HostInstant<PageTime>>,
 }
 
 /// Thread with the earliest deadline.
@@ -33,7 +33,7 @@ pub(crate) struct First {
     /// Session time of the thread's deadline.
     pub(crate) at: Instant<Virtual>,
     /// The same deadline in page time of the thread's host.
-    pub(crate) deadline: HostInstant<Shown>,
+    pub(crate) deadline: HostInstant<PageTime>,
     pub(crate) pid: i32,
     pub(crate) thread: i32,
 }

@@ -85,7 +85,7 @@ pub(super) fn create(
     made.map(|()| 0)
 }
 
-/// Checks if the asker may have timers on the alarm clocks. These wake a sleeping machine, for
+/// Checks whether the asker may have timers on the alarm clocks. These wake a sleeping machine, for
 /// which they need a hardware clock.
 fn may_wake_the_machine(asker: &Asker<'_>, clock: i32) -> Result<(), i32> {
     if is_alarm(clock) && !has_alarms(clock) {
@@ -94,7 +94,8 @@ fn may_wake_the_machine(asker: &Asker<'_>, clock: i32) -> Result<(), i32> {
     may_use_alarms(asker, clock)
 }
 
-/// Returns true if the kernel has a clock that can wake the machine.
+/// Returns true if the kernel supports timers on `clock`, one of the two clocks that wake a
+/// sleeping machine.
 fn has_alarms(clock: i32) -> bool {
     let mut now = libc::timespec {
         tv_sec: 0,

@@ -26,8 +26,9 @@ pub(super) struct Wire {
     attacked: u64,
 }
 
-/// Age at which a message is replayed. The next constant is the largest age of a stored message.
+/// Age at which a message is replayed.
 const REPLAYED_AFTER: Duration = Duration::from_s(2);
+/// Maximum age of a stored message.
 const KEPT_FOR: Duration = Duration::from_s(4);
 
 impl Wire {

@@ -23,8 +23,8 @@ pub(crate) fn time(args: [usize; 6]) -> isize {
 /// Handles `poll(fds, count, timeout_ms)`.
 pub(crate) fn poll(args: [usize; 6]) -> isize {
     let deadline = poll::after_ms(args[2]);
-    until(deadline, 0, |turn| {
-        poll::ppoll_turn(turn, args[0], args[1], 0)
+    until(deadline, 0, |slice| {
+        poll::ppoll_slice(slice, args[0], args[1], 0)
     })
 }
 

@@ -6,7 +6,6 @@
 //! by the host's CLOCK_MONOTONIC_RAW. The emulated counter therefore stops during a pause, and
 //! follows the dilation and the host's oscillator. Like a real counter, it is not changed by a
 //! daemon that adjusts the clock.
-//! counter.
 
 use super::Context;
 use crate::abi::Timespec;

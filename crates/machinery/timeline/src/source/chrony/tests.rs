@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use super::*;
-use crate::source::chrony_words::tests::{reply, statement};
+use crate::source::chrony_codec::tests::{reply, statement};
 use crate::source::realtime_line::tests::pair;
 use timeloom_testing::eventually;
 use timeloom_timeline_protocol::TimelineScale;
@@ -190,7 +190,7 @@ impl HeldMachine {
     /// Asks the source, again if the system clock was set or chronyd was too slow, and returns the
     /// answer.
     fn ask(&mut self) -> Result<Sample, String> {
-        let mut said = Err(Untold::because("not asked"));
+        let mut said = Err(SourceFailure::because("not asked"));
         eventually("an answer that is to the point", || {
             said = self.source.ask(Era(1));
             !said
@@ -214,7 +214,7 @@ fn measurements_before_a_hold_are_dropped_through_the_unix_socket() {
     for marker in [1, 2] {
         let before = machine.chronyd.resets();
         machine.hold(marker);
-        assert!(machine.refusal().contains("measure anew"));
+        assert!(machine.refusal().contains("measure again"));
         // chronyd received a sample at this very moment, which is not yet evidence.
         assert!(machine.refusal().contains("not in step"));
         let after = machine.chronyd.resets();
@@ -239,7 +239,7 @@ fn by_udp_it_is_believed_when_no_sample_is_left_from_before() {
     machine
         .chronyd
         .set(|script| (script.samples, script.updated_s) = (0, 20));
-    assert!(machine.refusal().contains("has not heard"));
+    assert!(machine.refusal().contains("has received nothing"));
     machine.chronyd.set(|script| script.updated_s = 0);
     eventually("an update since", || machine.ask().is_ok());
 

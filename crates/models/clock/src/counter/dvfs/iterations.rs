@@ -7,7 +7,7 @@ use timeloom_random::Random;
 
 /// Clock readings after an iteration of the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Turn {
+pub struct IterationReading {
     /// Number of iterations done.
     pub turn: u32,
     /// Raw counter since the first iteration, converted to time as programs do: the 32 bits of
@@ -67,7 +67,7 @@ pub const CHANGED_BY_ITSELF: Loop = Loop {
 
 impl Loop {
     /// Runs the loop. An iteration takes the same number of cycles at every frequency, ± 5 %.
-    pub fn run(&self, seed: u64) -> Vec<Turn> {
+    pub fn run(&self, seed: u64) -> Vec<IterationReading> {
         let mut noise = Random::new(seed, 0);
         let mut core = SimulatedCore::new(noise.bits() as u32);
         let mut clock = CoreClock::new(&core, self.first);
@@ -79,7 +79,7 @@ impl Loop {
         for turn in 0..=self.turns {
             let age = clock.read(&core).age;
             let cycles = (core.cycles() as u32).wrapping_sub(start);
-            turns.push(Turn {
+            turns.push(IterationReading {
                 turn,
                 raw: Age::of_cycles(u64::from(cycles), self.first.period()).as_duration(),
                 rvec: task.read(age),
@@ -112,15 +112,20 @@ mod tests {
     use super::*;
 
     /// Returns the mean increase of `value` per iteration over the iterations `from..to`, in ns.
-    fn slope(turns: &[Turn], from: usize, to: usize, value: impl Fn(&Turn) -> Duration) -> f64 {
+    fn slope(
+        turns: &[IterationReading],
+        from: usize,
+        to: usize,
+        value: impl Fn(&IterationReading) -> Duration,
+    ) -> f64 {
         (value(&turns[to]) - value(&turns[from])).as_ns() as f64 / (to - from) as f64
     }
 
-    fn raw(turn: &Turn) -> Duration {
+    fn raw(turn: &IterationReading) -> Duration {
         turn.raw
     }
 
-    fn rvec(turn: &Turn) -> Duration {
+    fn rvec(turn: &IterationReading) -> Duration {
         turn.rvec.as_duration()
     }
 

@@ -94,7 +94,7 @@ impl PendingFollowUps {
     /// records.
     ///
     /// The second network does not identify the sender of a record, so the Sync that the record
-    /// claims to be about decides if the record is due.
+    /// claims to be about decides whether the record is due.
     pub(super) fn hear(
         &mut self,
         now: Instant<Local>,

@@ -64,38 +64,39 @@ pub(in crate::security) struct Stock {
 #[derive(Default)]
 struct Plan {
     process: u32,
-    courses: Vec<Course>,
+    grandmasters: Vec<GrandmasterNumbers>,
     heard: u64,
 }
 
 /// State of the numbers of one grandmaster.
-struct Course {
+struct GrandmasterNumbers {
     stream: Stream,
     ports: Vec<u8>,
     /// Greatest number seen.
     newest: u64,
-    /// Next number to prepare; then the end of the reserved block.
+    /// Next number to prepare.
     next: u64,
+    /// End of the reserved block of numbers.
     end: u64,
     tickets: Vec<Ticket>,
     heard: u64,
 }
 
 /// Greatest number of grandmasters followed at once: the current one, and those of other domains.
-const COURSES: usize = 4;
+const GRANDMASTERS: usize = 4;
 /// Number of other grandmasters' messages after which a silent grandmaster counts as gone.
 const GONE: u64 = 64;
-/// Count of numbers prepared in advance, and the limit on all tickets of a clock with many ports.
-/// The first is twice the number of Syncs between two verifications, of which a clock makes one in
-/// sixteen.
+/// Count of numbers prepared in advance: twice the number of Syncs between two verifications (a
+/// clock verifies one Sync in sixteen).
 const AHEAD: usize = 32;
+/// Maximum number of tickets in a stock; reached by a clock with many ports.
 const TICKETS: usize = 256;
 /// Distance behind the greatest number within which an overtaken message may still need its ticket.
 const LATE: u64 = 32;
 /// Greatest 48-bit number.
 const LAST_NUMBER: u64 = (1 << 48) - 1;
 
-impl Course {
+impl GrandmasterNumbers {
     fn limit(&self) -> u64 {
         let ahead = (TICKETS / self.ports.len().max(1)).clamp(4, AHEAD);
         self.newest.saturating_add(ahead as u64).min(LAST_NUMBER)
@@ -137,18 +138,18 @@ impl Stock {
         plan.belong_to(std::process::id());
         plan.heard += 1;
         let heard = plan.heard;
-        let Some(course) = plan.course(&moment.stream) else {
+        let Some(numbers) = plan.numbers(&moment.stream) else {
             return;
         };
-        course.heard = heard;
-        course.newest = course.newest.max(moment.sequence48);
-        course.ports.clear();
-        course.ports.extend(ports);
-        let newest = course.newest;
-        course
+        numbers.heard = heard;
+        numbers.newest = numbers.newest.max(moment.sequence48);
+        numbers.ports.clear();
+        numbers.ports.extend(ports);
+        let newest = numbers.newest;
+        numbers
             .tickets
             .retain(|ticket| ticket.moment.sequence48 + LATE >= newest);
-        if course.is_due() && !course.ports.is_empty() {
+        if numbers.is_due() && !numbers.ports.is_empty() {
             self.due.store(true, Ordering::Relaxed);
         }
     }
@@ -157,7 +158,10 @@ impl Stock {
     pub(in crate::security) fn has(&self, moment: &Moment, port: u8) -> bool {
         let plan = self.plan.try_lock();
         plan.is_ok_and(|plan| {
-            let mut all = plan.courses.iter().flat_map(|course| &course.tickets);
+            let mut all = plan
+                .grandmasters
+                .iter()
+                .flat_map(|numbers| &numbers.tickets);
             all.any(|ticket| ticket.is_for(moment, port))
         })
     }
@@ -167,11 +171,11 @@ impl Stock {
     pub(in crate::security) fn take(&self, moment: &Moment, port: u8) -> Option<Ticket> {
         let mut plan = self.plan.try_lock().ok()?;
         plan.belong_to(std::process::id());
-        let mut courses = plan.courses.iter_mut();
-        let course = courses.find(|course| course.stream == moment.stream)?;
-        let mut tickets = course.tickets.iter();
+        let mut grandmasters = plan.grandmasters.iter_mut();
+        let numbers = grandmasters.find(|numbers| numbers.stream == moment.stream)?;
+        let mut tickets = numbers.tickets.iter();
         let at = tickets.position(|ticket| ticket.is_for(moment, port))?;
-        Some(course.tickets.swap_remove(at))
+        Some(numbers.tickets.swap_remove(at))
     }
 
     /// Prepares the tickets for the following numbers. `keys` are those of the ports 1, 2, …
@@ -213,21 +217,25 @@ impl Stock {
             return Claim::Foreign;
         }
         let mut wanted: Vec<Stream> = Vec::new();
-        for course in &mut plan.courses {
-            course.next = course.next.max(course.newest + 1);
-            if course.next > course.limit() || course.ports.is_empty() {
+        for numbers in &mut plan.grandmasters {
+            numbers.next = numbers.next.max(numbers.newest + 1);
+            if numbers.next > numbers.limit() || numbers.ports.is_empty() {
                 continue;
             }
-            if course.next < course.end {
-                return Claim::Number(course.claim(), course.ports.clone());
+            if numbers.next < numbers.end {
+                return Claim::Number(numbers.claim(), numbers.ports.clone());
             }
-            wanted.push(course.stream);
+            wanted.push(numbers.stream);
         }
         for stream in wanted {
-            let Some(course) = plan.courses.iter().find(|course| course.stream == stream) else {
+            let Some(numbers) = plan
+                .grandmasters
+                .iter()
+                .find(|numbers| numbers.stream == stream)
+            else {
                 continue;
             };
-            let (from, limit) = (course.next, course.limit());
+            let (from, limit) = (numbers.next, numbers.limit());
             drop(plan);
             let first = ledger.reserve(&stream, from, limit, BLOCK);
             match self.plan.lock() {
@@ -236,12 +244,12 @@ impl Stock {
             }
             let Some(first) = first else { continue };
             // If the grandmaster is gone meanwhile, or already ahead, the block is wasted.
-            let mut courses = plan.courses.iter_mut();
-            let Some(course) = courses.find(|course| course.stream == stream) else {
+            let mut grandmasters = plan.grandmasters.iter_mut();
+            let Some(numbers) = grandmasters.find(|numbers| numbers.stream == stream) else {
                 continue;
             };
-            (course.next, course.end) = (first, first + BLOCK);
-            return Claim::Number(course.claim(), course.ports.clone());
+            (numbers.next, numbers.end) = (first, first + BLOCK);
+            return Claim::Number(numbers.claim(), numbers.ports.clone());
         }
         Claim::Nothing
     }
@@ -250,16 +258,19 @@ impl Stock {
         let Ok(mut plan) = self.plan.lock() else {
             return;
         };
-        let mut courses = plan.courses.iter_mut();
-        if let Some(course) = courses.find(|course| course.stream == ticket.moment.stream) {
-            course.tickets.push(ticket);
+        let mut grandmasters = plan.grandmasters.iter_mut();
+        if let Some(numbers) = grandmasters.find(|numbers| numbers.stream == ticket.moment.stream) {
+            numbers.tickets.push(ticket);
         }
     }
 
     #[cfg(test)]
     pub(super) fn ready(&self) -> Vec<(u64, u8)> {
         let plan = self.plan.lock().unwrap();
-        let all = plan.courses.iter().flat_map(|course| &course.tickets);
+        let all = plan
+            .grandmasters
+            .iter()
+            .flat_map(|numbers| &numbers.tickets);
         all.map(|ticket| (ticket.moment.sequence48, ticket.port))
             .collect()
     }
@@ -277,7 +288,7 @@ enum Claim {
     Foreign,
 }
 
-impl Course {
+impl GrandmasterNumbers {
     fn claim(&mut self) -> Moment {
         let sequence48 = self.next;
         self.next += 1;
@@ -294,7 +305,7 @@ impl Plan {
     fn belong_to(&mut self, process: u32) -> bool {
         let foreign = self.process != 0 && self.process != process;
         if foreign {
-            self.courses.clear();
+            self.grandmasters.clear();
             // The process stays without a ledger for good.
         } else {
             self.process = process;
@@ -303,23 +314,23 @@ impl Plan {
     }
 
     /// Returns the state of `stream`, and creates it if needed; `None` if all places are in use.
-    fn course(&mut self, stream: &Stream) -> Option<&mut Course> {
-        let at = self.courses.iter().position(|c| c.stream == *stream);
+    fn numbers(&mut self, stream: &Stream) -> Option<&mut GrandmasterNumbers> {
+        let at = self.grandmasters.iter().position(|c| c.stream == *stream);
         if let Some(at) = at {
-            return self.courses.get_mut(at);
+            return self.grandmasters.get_mut(at);
         }
-        if self.courses.len() == COURSES {
+        if self.grandmasters.len() == GRANDMASTERS {
             let (at, oldest) = self
-                .courses
+                .grandmasters
                 .iter()
                 .enumerate()
-                .min_by_key(|(_, course)| course.heard)?;
+                .min_by_key(|(_, numbers)| numbers.heard)?;
             if self.heard - oldest.heard < GONE {
                 return None;
             }
-            self.courses.swap_remove(at);
+            self.grandmasters.swap_remove(at);
         }
-        self.courses.push(Course {
+        self.grandmasters.push(GrandmasterNumbers {
             stream: *stream,
             ports: Vec::new(),
             newest: 0,
@@ -328,7 +339,7 @@ impl Plan {
             tickets: Vec::new(),
             heard: self.heard,
         });
-        self.courses.last_mut()
+        self.grandmasters.last_mut()
     }
 }
 

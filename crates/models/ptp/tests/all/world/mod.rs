@@ -18,7 +18,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
 
-use timeloom_ptp::security::{SecretKey, Signed, Verdict};
+use timeloom_ptp::security::{SecretKey, SigningResult, Verdict};
 use timeloom_ptp::{Action, Local, Packet, Random, Report, SplitMix64, Stamp, Token};
 use timeloom_time::Instant;
 use timeloom_wire::ClockIdentity;
@@ -72,7 +72,7 @@ enum Event {
     },
     Signed {
         node: usize,
-        signed: Signed,
+        signed: SigningResult,
     },
     Wake {
         node: usize,

@@ -1,6 +1,6 @@
 //! Common interface of ordinary and transparent clocks in a simulated world.
 
-use timeloom_ptp::security::{Signed, Verdict};
+use timeloom_ptp::security::{SigningResult, Verdict};
 use timeloom_ptp::{
     Action, Local, OrdinaryClock, OrdinaryConfig, Packet, Random, Stamp, Token, TransparentClock,
     TransparentConfig,
@@ -106,7 +106,7 @@ impl Node {
         }
     }
 
-    pub fn handle_signed(&mut self, now: Instant<Local>, signed: Signed) {
+    pub fn handle_signed(&mut self, now: Instant<Local>, signed: SigningResult) {
         if let Machine::Transparent(clock) = &mut self.machine {
             clock.handle_signed(now, signed);
         }

@@ -22,7 +22,7 @@ pub(super) struct Sent {
 
 /// Error that prevents files from being sent to an agent.
 #[derive(Debug, thiserror::Error)]
-pub enum ParcelError {
+pub enum TransferError {
     /// A file cannot be read.
     #[error("{path}: {1}", path = .0.display())]
     Unreadable(PathBuf, io::Error),
@@ -51,7 +51,7 @@ pub enum ParcelError {
 ///
 /// # Errors
 /// Returns an error if a file may not be sent or cannot be read.
-pub(super) fn pack(plan: &Plan, more: &[PathBuf]) -> Result<Vec<Sent>, ParcelError> {
+pub(super) fn pack(plan: &Plan, more: &[PathBuf]) -> Result<Vec<Sent>, TransferError> {
     let mut paths: BTreeSet<PathBuf> = BTreeSet::new();
     for path in inputs::find(plan) {
         paths.insert(normal(&path));
@@ -79,31 +79,31 @@ pub(super) fn pack(plan: &Plan, more: &[PathBuf]) -> Result<Vec<Sent>, ParcelErr
         gather(&normal(path), &mut paths, &|_| true)?;
     }
     let mut left = MOST_BYTES_IN_ALL;
-    let mut parcel = Vec::new();
+    let mut files = Vec::new();
     for path in paths {
         let sent = entry_of(path)?;
         left = left
             .checked_sub(sent.entry.bytes)
-            .ok_or(ParcelError::TooLong)?;
-        parcel.push(sent);
+            .ok_or(TransferError::TooLong)?;
+        files.push(sent);
     }
-    match parcel.len() <= MOST_FILES {
-        true => Ok(parcel),
-        false => Err(ParcelError::TooMany),
+    match files.len() <= MOST_FILES {
+        true => Ok(files),
+        false => Err(TransferError::TooMany),
     }
 }
 
-fn entry_of(path: PathBuf) -> Result<Sent, ParcelError> {
+fn entry_of(path: PathBuf) -> Result<Sent, TransferError> {
     let metadata = match fs::metadata(&path) {
         Ok(metadata) => metadata,
-        Err(error) => return Err(ParcelError::Unreadable(path, error)),
+        Err(error) => return Err(TransferError::Unreadable(path, error)),
     };
     let mode = metadata.permissions().mode();
     if mode & 0o004 == 0 {
-        return Err(ParcelError::Private(path));
+        return Err(TransferError::Private(path));
     }
     let name = path.strip_prefix("/").unwrap_or(&path).to_str();
-    let name = name.ok_or_else(|| ParcelError::NoText(path.clone()))?;
+    let name = name.ok_or_else(|| TransferError::NoText(path.clone()))?;
     let entry = Entry {
         name: name.to_owned(),
         bytes: metadata.len(),
@@ -117,15 +117,15 @@ fn gather(
     path: &Path,
     paths: &mut BTreeSet<PathBuf>,
     wanted: &dyn Fn(&Path) -> bool,
-) -> Result<(), ParcelError> {
-    let failed = |error| ParcelError::Unreadable(path.to_owned(), error);
+) -> Result<(), TransferError> {
+    let failed = |error| TransferError::Unreadable(path.to_owned(), error);
     let kind = fs::symlink_metadata(path).map_err(failed)?.file_type();
     if kind.is_file() && wanted(path) {
         paths.insert(path.to_owned());
     } else if kind.is_dir() {
         for entry in fs::read_dir(path).map_err(failed)? {
             if paths.len() > MOST_FILES {
-                return Err(ParcelError::TooMany);
+                return Err(TransferError::TooMany);
             }
             gather(&entry.map_err(failed)?.path(), paths, wanted)?;
         }
@@ -161,8 +161,8 @@ pub(super) fn normal(path: &Path) -> PathBuf {
 }
 
 /// Sends the content of each file, in order.
-pub(super) fn send(sender: &mut Sender, parcel: &[Sent]) -> io::Result<()> {
-    for sent in parcel {
+pub(super) fn send(sender: &mut Sender, files: &[Sent]) -> io::Result<()> {
+    for sent in files {
         let named = |error: io::Error| {
             io::Error::new(error.kind(), format!("{}: {error}", sent.path.display()))
         };
@@ -364,12 +364,12 @@ mod tests {
         );
         let plan = timeloom_scenario::parse(&text, "x.toml", &[]).expect("a plan");
         let names = |more: &[PathBuf]| -> Vec<String> {
-            let parcel = pack(&plan, more).expect("a parcel");
+            let files = pack(&plan, more).expect("the files are sent");
             let name = |sent: &Sent| {
                 let path = sent.path.strip_prefix(&folder).expect("in the folder");
                 path.display().to_string()
             };
-            parcel.iter().map(name).collect()
+            files.iter().map(name).collect()
         };
         assert_eq!(names(&[]), ["lib/part/m.py", "plc"]);
         let more = [folder.join("data")];
@@ -379,6 +379,6 @@ mod tests {
         fs::set_permissions(folder.join("data/one"), private).expect("ours");
         let refused = pack(&plan, &more).expect_err("it is private");
         let private = |path: &Path| path == folder.join("data/one");
-        assert!(matches!(refused, ParcelError::Private(path) if private(&path)));
+        assert!(matches!(refused, TransferError::Private(path) if private(&path)));
     }
 }

@@ -79,7 +79,7 @@ pub(super) struct SourceStats {
 pub(super) enum BadReply {
     /// The packet is not a reply to this request.
     Other,
-    /// chronyd refuses the request: the status code of its reply.
+    /// chronyd refuses the request; its reply has this status code.
     Status(u16),
     /// The reply has numbers that no honest chronyd sends.
     Absurd,
@@ -88,9 +88,9 @@ pub(super) enum BadReply {
 impl core::fmt::Display for BadReply {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
-            Self::Other => f.write_str("no reply to what was asked"),
+            Self::Other => f.write_str("not a reply to the request"),
             Self::Status(status) => write!(f, "chronyd refuses (status {status})"),
-            Self::Absurd => f.write_str("chronyd's numbers make no sense"),
+            Self::Absurd => f.write_str("chronyd sent inconsistent values"),
         }
     }
 }

@@ -51,11 +51,11 @@ pub enum FromHost {
         /// Version of the host's messages ([`VM_VERSION`]).
         version: u32,
     },
-    /// Answer to a beat.
+    /// Answer to a heartbeat.
     Beat {
-        /// Sequence number of the guest's beat.
+        /// Sequence number of the guest's heartbeat.
         sequence: u64,
-        /// Host's counter when the guest's beat arrived.
+        /// Host's counter when the guest's heartbeat arrived.
         received: u64,
         /// Host's counter directly before the answer was sent.
         sent: u64,

@@ -3,7 +3,8 @@
 use timeloom_clock::oscillator::OscillatorSpec;
 use timeloom_clock::quality::{Requirement, Shortfall, Status, TimelineId};
 use timeloom_clock::timeline::{
-    Action, Config, Disturbance, Era, Exchange, Keeper, LocalNow, PastError, Refused, SourceId,
+    Action, Config, Disturbance, Era, Estimator, Exchange, ExchangeRefusal, LocalNow, PastError,
+    SourceId,
 };
 use timeloom_time::{Duration, Instant};
 
@@ -42,34 +43,34 @@ fn config() -> Config {
     Config::new(TimelineId(7), OscillatorSpec::crystal(50_000), 1)
 }
 
-fn synchronised() -> Keeper {
-    let mut keeper = Keeper::new(config(), at(0.0));
-    keeper
+fn synchronised() -> Estimator {
+    let mut estimator = Estimator::new(config(), at(0.0));
+    estimator
         .handle_exchange(at(1.0), SourceId(0), &exchange(1.0))
         .unwrap();
-    keeper
+    estimator
 }
 
-fn actions(keeper: &mut Keeper) -> Vec<Action> {
-    std::iter::from_fn(|| keeper.poll_action()).collect()
+fn actions(estimator: &mut Estimator) -> Vec<Action> {
+    std::iter::from_fn(|| estimator.poll_action()).collect()
 }
 
 #[test]
 fn a_fresh_timeline_is_unknown_and_asks_at_once() {
-    let mut keeper = Keeper::new(config(), at(0.0));
-    assert_eq!(keeper.read(&at(0.0)).status(), Status::NeverSynchronised);
-    assert_eq!(keeper.read(&at(0.0)).interval(), None);
+    let mut estimator = Estimator::new(config(), at(0.0));
+    assert_eq!(estimator.read(&at(0.0)).status(), Status::NeverSynchronised);
+    assert_eq!(estimator.read(&at(0.0)).interval(), None);
     let poll = Action::Poll {
         source: SourceId(0),
         era: Era(0),
     };
-    assert!(actions(&mut keeper).contains(&poll));
+    assert!(actions(&mut estimator).contains(&poll));
 }
 
 #[test]
 fn an_interval_grows_with_the_stated_error_and_then_is_void() {
-    let mut keeper = synchronised();
-    let segment = *keeper.segment();
+    let mut estimator = synchronised();
+    let segment = *estimator.segment();
     let stamp = segment.read(&at(1.0));
     let interval = stamp.interval().unwrap();
     assert_eq!(stamp.status(), Status::Ok);
@@ -79,20 +80,20 @@ fn an_interval_grows_with_the_stated_error_and_then_is_void() {
         (200_000..200_100).contains(&interval.width().as_ns()),
         "{interval:?}"
     );
-    keeper.handle_tick(at(11.0));
-    let later = keeper.read(&at(11.0)).interval().unwrap();
+    estimator.handle_tick(at(11.0));
+    let later = estimator.read(&at(11.0)).interval().unwrap();
     assert!(
         (1_200_000..1_201_000).contains(&later.width().as_ns()),
         "{later:?}"
     );
-    // The keeper is alive, but the source does not answer.
-    keeper.handle_tick(at(900.0));
-    assert_eq!(keeper.read(&at(900.0)).status(), Status::SourceLost);
-    assert!(keeper.read(&at(900.0)).interval().is_some());
-    keeper.handle_tick(at(1002.0));
-    let void = keeper.read(&at(1002.0));
+    // The estimator is alive, but the source does not answer.
+    estimator.handle_tick(at(900.0));
+    assert_eq!(estimator.read(&at(900.0)).status(), Status::SourceLost);
+    assert!(estimator.read(&at(900.0)).interval().is_some());
+    estimator.handle_tick(at(1002.0));
+    let void = estimator.read(&at(1002.0));
     assert_eq!((void.status(), void.interval()), (Status::SourceLost, None));
-    // Keeper and source are silent; the reader detects a dead keeper by itself.
+    // Estimator and source are silent; the reader detects a dead estimator by itself.
     assert_eq!(segment.read(&at(7.0)).status(), Status::DaemonDead);
     assert!(segment.read(&at(7.0)).interval().is_some());
     assert_eq!(segment.read(&at(1002.0)).interval(), None);
@@ -122,33 +123,35 @@ fn each_disturbance_of_the_machine_voids_the_segments_of_readers() {
 
 #[test]
 fn after_a_disturbance_only_later_exchanges_are_believed() {
-    let mut keeper = synchronised();
-    actions(&mut keeper);
-    keeper.handle_disturbance(at(2.0), Disturbance::SystemClockSet);
-    let told = actions(&mut keeper);
+    let mut estimator = synchronised();
+    actions(&mut estimator);
+    estimator.handle_disturbance(at(2.0), Disturbance::SystemClockSet);
+    let told = actions(&mut estimator);
     assert!(told.contains(&Action::Disturbed(Disturbance::SystemClockSet)));
-    let refused = keeper.handle_exchange(at(2.1), SourceId(0), &exchange(2.1));
-    assert_eq!(refused, Err(Refused::OldEra));
-    assert_eq!(keeper.read(&at(2.1)).status(), Status::Disrupted);
+    let refused = estimator.handle_exchange(at(2.1), SourceId(0), &exchange(2.1));
+    assert_eq!(refused, Err(ExchangeRefusal::OldEra));
+    assert_eq!(estimator.read(&at(2.1)).status(), Status::Disrupted);
     let fresh = Exchange {
         era: Era(1),
         ..exchange(2.2)
     };
-    keeper
+    estimator
         .handle_exchange(at(2.2), SourceId(0), &fresh)
         .unwrap();
-    assert_eq!(keeper.read(&at(2.2)).status(), Status::Ok);
+    assert_eq!(estimator.read(&at(2.2)).status(), Status::Ok);
 }
 
 #[test]
 fn a_source_that_contradicts_the_oscillator_is_not_followed() {
-    let mut keeper = synchronised();
+    let mut estimator = synchronised();
     let mut jump = exchange(2.0);
     jump.asked += Duration::from_ms(5);
     jump.answered += Duration::from_ms(5);
-    keeper.handle_exchange(at(2.0), SourceId(0), &jump).unwrap();
-    assert!(actions(&mut keeper).contains(&Action::Disturbed(Disturbance::Contradiction)));
-    assert_eq!(keeper.read(&at(2.0)).interval(), None);
+    estimator
+        .handle_exchange(at(2.0), SourceId(0), &jump)
+        .unwrap();
+    assert!(actions(&mut estimator).contains(&Action::Disturbed(Disturbance::Contradiction)));
+    assert_eq!(estimator.read(&at(2.0)).interval(), None);
 }
 
 #[test]
@@ -157,70 +160,70 @@ fn without_proof_of_origin_there_is_no_time_when_it_is_demanded() {
         demand_authentication: true,
         ..config()
     };
-    let mut keeper = Keeper::new(config, at(0.0));
-    let refused = keeper.handle_exchange(at(1.0), SourceId(0), &exchange(1.0));
-    assert_eq!(refused, Err(Refused::Unauthenticated));
-    assert_eq!(keeper.read(&at(1.0)).status(), Status::Unauthenticated);
+    let mut estimator = Estimator::new(config, at(0.0));
+    let refused = estimator.handle_exchange(at(1.0), SourceId(0), &exchange(1.0));
+    assert_eq!(refused, Err(ExchangeRefusal::Unauthenticated));
+    assert_eq!(estimator.read(&at(1.0)).status(), Status::Unauthenticated);
     let proved = Exchange {
         authenticated: true,
         ..exchange(1.2)
     };
-    keeper
+    estimator
         .handle_exchange(at(1.2), SourceId(0), &proved)
         .unwrap();
-    assert_eq!(keeper.read(&at(1.2)).status(), Status::Ok);
+    assert_eq!(estimator.read(&at(1.2)).status(), Status::Ok);
 }
 
 #[test]
 fn a_short_time_to_live_has_sources_asked_before_it_is_over() {
     let mut config = config();
     config.time_to_live = Duration::from_s(3);
-    let mut keeper = Keeper::new(config, at(0.0));
-    keeper
+    let mut estimator = Estimator::new(config, at(0.0));
+    estimator
         .handle_exchange(at(1.0), SourceId(0), &exchange(1.0))
         .unwrap();
-    assert_eq!(keeper.interval(), Duration::from_s(1));
+    assert_eq!(estimator.interval(), Duration::from_s(1));
     assert!(synchronised().interval() > Duration::from_s(1));
 }
 
 #[test]
 fn unproven_time_ends_nothing_and_begins_nothing() {
     // The same holds if the timeline does not demand authentication.
-    let mut keeper = Keeper::new(config(), at(0.0));
+    let mut estimator = Estimator::new(config(), at(0.0));
     let era = exchange(0.5).era;
-    let unproven = |keeper: &mut Keeper, s: f64| {
-        let refused = keeper.handle_unproven(at(s), SourceId(0), era);
-        assert_eq!(refused, Err(Refused::Unauthenticated));
-        keeper.read(&at(s))
+    let unproven = |estimator: &mut Estimator, s: f64| {
+        let refused = estimator.handle_unproven(at(s), SourceId(0), era);
+        assert_eq!(refused, Err(ExchangeRefusal::Unauthenticated));
+        estimator.read(&at(s))
     };
-    let first = unproven(&mut keeper, 0.5);
+    let first = unproven(&mut estimator, 0.5);
     assert_eq!(
         (first.status(), first.interval()),
         (Status::Unauthenticated, None)
     );
     let heard = exchange(1.0);
-    keeper
+    estimator
         .handle_exchange(at(1.0), SourceId(0), &heard)
         .unwrap();
-    let before = keeper.read(&at(1.5));
-    assert_eq!(unproven(&mut keeper, 1.5), before, "it does not end");
+    let before = estimator.read(&at(1.5));
+    assert_eq!(unproven(&mut estimator, 1.5), before, "it does not end");
     let late = 2.0 + config().time_to_live.as_ns() as f64 * 1e-9;
-    keeper.handle_tick(at(late));
-    let ended = keeper.read(&at(late));
+    estimator.handle_tick(at(late));
+    let ended = estimator.read(&at(late));
     assert_eq!(
         (ended.status(), ended.interval()),
         (Status::SourceLost, None)
     );
     assert_eq!(
-        unproven(&mut keeper, late).status(),
+        unproven(&mut estimator, late).status(),
         Status::Unauthenticated
     );
     // Authenticated answers arrive again.
     let heard = exchange(late + 1.0);
-    keeper
+    estimator
         .handle_exchange(at(late + 1.0), SourceId(0), &heard)
         .unwrap();
-    let again = keeper.read(&at(late + 1.0));
+    let again = estimator.read(&at(late + 1.0));
     assert_eq!(again.status(), Status::Ok);
     let truth_ns = at(late + 1.0).core.as_ns() + AHEAD_NS;
     let interval = again.interval().unwrap();
@@ -229,32 +232,32 @@ fn unproven_time_ends_nothing_and_begins_nothing() {
         interval.width() < Duration::from_ms(1),
         "afresh, not from where the void began: {interval:?}"
     );
-    // The keeper does not take the gap for an error of the clock.
-    let rate = keeper.segment().map.rate.as_f64();
+    // The estimator does not take the gap for an error of the clock.
+    let rate = estimator.segment().map.rate.as_f64();
     assert!((rate - 1.0).abs() < 1e-6, "steered by {rate}");
 }
 
 #[test]
 fn a_binding_reports_edges_with_reasons_and_the_possible_accuracy() {
-    let mut keeper = Keeper::new(config(), at(0.0));
+    let mut estimator = Estimator::new(config(), at(0.0));
     let fine = Requirement {
         resolution: Duration::from_ns(1),
         ..Requirement::within(Duration::from_us(300))
     };
-    let binding = keeper.bind(fine).unwrap();
+    let binding = estimator.bind(fine).unwrap();
     let void = Shortfall::Void(Status::NeverSynchronised);
-    assert!(actions(&mut keeper).contains(&Action::Violated { binding, why: void }));
-    keeper
+    assert!(actions(&mut estimator).contains(&Action::Violated { binding, why: void }));
+    estimator
         .handle_exchange(at(1.0), SourceId(0), &exchange(1.0))
         .unwrap();
-    assert!(actions(&mut keeper).contains(&Action::Restored { binding }));
+    assert!(actions(&mut estimator).contains(&Action::Restored { binding }));
     // The width is 100 µs plus 50 ppm, so 300 µs are exceeded after 4 s. There is no violation
-    // before, and one notification at the wake-up that the keeper itself requests.
+    // before, and one notification at the wake-up that the estimator itself requests.
     let mut wakes = 0;
     loop {
-        let core = keeper.next_wake().max(at(1.0).core);
-        keeper.handle_tick(LocalNow { core, ..at(0.0) });
-        let edges: Vec<Action> = actions(&mut keeper)
+        let core = estimator.next_wake().max(at(1.0).core);
+        estimator.handle_tick(LocalNow { core, ..at(0.0) });
+        let edges: Vec<Action> = actions(&mut estimator)
             .into_iter()
             .filter(|a| matches!(a, Action::Violated { .. }))
             .collect();
@@ -276,13 +279,13 @@ fn a_binding_reports_edges_with_reasons_and_the_possible_accuracy() {
         wakes += 1;
         assert!(wakes < 100, "no edge");
     }
-    keeper.handle_tick(at(6.0));
+    estimator.handle_tick(at(6.0));
     assert!(
-        !actions(&mut keeper)
+        !actions(&mut estimator)
             .iter()
             .any(|a| matches!(a, Action::Violated { .. }))
     );
-    let impossible = keeper
+    let impossible = estimator
         .bind(Requirement::within(Duration::from_us(50)))
         .unwrap_err();
     assert!(
@@ -290,7 +293,7 @@ fn a_binding_reports_edges_with_reasons_and_the_possible_accuracy() {
         "{impossible}"
     );
     assert!(
-        keeper
+        estimator
             .bind(Requirement {
                 resolution: Duration::ZERO,
                 ..fine
@@ -298,25 +301,25 @@ fn a_binding_reports_edges_with_reasons_and_the_possible_accuracy() {
             .is_err()
     );
     assert!(
-        keeper
+        estimator
             .set_requirement(binding, Requirement::within(Duration::from_us(50)))
             .is_err()
     );
-    assert_eq!(keeper.requirement(binding), Some(fine));
-    assert!(keeper.unbind(binding) && !keeper.unbind(binding));
+    assert_eq!(estimator.requirement(binding), Some(fine));
+    assert!(estimator.unbind(binding) && !estimator.unbind(binding));
 }
 
 #[test]
 fn stamps_of_the_past_are_told_as_they_were_known_then() {
-    let mut keeper = synchronised();
+    let mut estimator = synchronised();
     for s in 2..20 {
         let s = f64::from(s);
-        keeper
+        estimator
             .handle_exchange(at(s), SourceId(0), &exchange(s))
             .unwrap();
     }
     let now = at(20.0);
-    let past = keeper
+    let past = estimator
         .convert(at(5.5).core, &now)
         .unwrap()
         .interval()
@@ -325,16 +328,16 @@ fn stamps_of_the_past_are_told_as_they_were_known_then() {
     assert!(past.width() < Duration::from_us(300), "{past:?}");
     let oldest = Some(at(1.0).core);
     assert_eq!(
-        keeper.convert(at(0.5).core, &now),
+        estimator.convert(at(0.5).core, &now),
         Err(PastError::TooOld { oldest })
     );
     assert_eq!(
-        keeper.convert(at(21.0).core, &now),
+        estimator.convert(at(21.0).core, &now),
         Err(PastError::InFuture)
     );
-    keeper.handle_disturbance(now, Disturbance::Migrated);
+    estimator.handle_disturbance(now, Disturbance::Migrated);
     assert_eq!(
-        keeper.convert(at(5.5).core, &now),
+        estimator.convert(at(5.5).core, &now),
         Err(PastError::TooOld { oldest: None })
     );
 }

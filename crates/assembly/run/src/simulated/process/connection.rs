@@ -23,28 +23,28 @@ use timeloom_time::{Duration, Instant, Virtual};
 
 use super::super::message::{ClockNow, Start, ToEngine};
 use super::UNKEYED;
-use super::standing::{Company, Membership, Standing};
+use super::membership::{EngineConnections, EngineMembership, EngineState};
 use crate::channel::{Receiver, Sender};
 use crate::error::RunError;
 use crate::experiment::civil_now;
 use crate::network_signals::NetworkObservation;
 
 /// Connection to an engine, whichever process it has.
-pub(super) struct Line {
+pub(super) struct EngineConnection {
     pub(super) name: String,
     pub(super) here: Owner,
-    life: Mutex<Life>,
+    generation: Mutex<Generation>,
     /// Membership of the engine in the run's group of engines.
-    pub(super) membership: Membership,
+    pub(super) membership: EngineMembership,
     /// True once the end of the process does not count as a failure.
     is_over: AtomicBool,
-    pub(super) past: Mutex<Past>,
+    pub(super) history: Mutex<EngineHistory>,
     /// The engine's interfaces, which exist for the whole run and survive each process.
     pub(super) ports: Mutex<Vec<Box<dyn Port>>>,
 }
 
 /// Connection to one process of the engine.
-pub(super) struct Life {
+pub(super) struct Generation {
     say: Sender<UnixStream>,
     stream: UnixStream,
     epoch: u64,
@@ -52,7 +52,7 @@ pub(super) struct Life {
 
 /// Information about earlier processes of the engine.
 #[derive(Default)]
-pub(super) struct Past {
+pub(super) struct EngineHistory {
     pub(super) absences: Vec<Absence>,
     /// Counters of the earlier processes, from the report or the last sample of each.
     pub(super) counted: NetworkObservation,
@@ -64,7 +64,7 @@ pub(super) struct Past {
     left_with: Option<u64>,
 }
 
-impl Past {
+impl EngineHistory {
     /// Records that the engine left at `from`. Until then the kernel had dropped `dropped` frames.
     pub(super) fn left(&mut self, from: Instant<Virtual>, dropped: u64) {
         let absence = Absence {
@@ -119,15 +119,15 @@ impl Absence {
     }
 }
 
-impl Line {
-    pub(super) fn new(start: &Start, life: Life, ports: Vec<Box<dyn Port>>) -> Self {
+impl EngineConnection {
+    pub(super) fn new(start: &Start, generation: Generation, ports: Vec<Box<dyn Port>>) -> Self {
         Self {
             name: start.name.clone(),
             here: start.here,
-            life: Mutex::new(life),
-            membership: Membership::default(),
+            generation: Mutex::new(generation),
+            membership: EngineMembership::default(),
             is_over: AtomicBool::new(false),
-            past: Mutex::default(),
+            history: Mutex::default(),
             ports: Mutex::new(ports),
         }
     }
@@ -135,16 +135,16 @@ impl Line {
     /// Sends a message to the process. On an error the connection is closed: a process that accepts
     /// no data for a long time counts as dead, and part of a message is useless.
     pub(super) fn say(&self, message: &ToEngine) -> io::Result<()> {
-        let mut life = lock(&self.life);
-        let said = life.say.say(message);
+        let mut generation = lock(&self.generation);
+        let said = generation.say.say(message);
         if said.is_err() {
-            let _ = life.stream.shutdown(Shutdown::Both);
+            let _ = generation.stream.shutdown(Shutdown::Both);
         }
         said
     }
 
     pub(super) fn hang_up(&self) {
-        let _ = lock(&self.life).stream.shutdown(Shutdown::Both);
+        let _ = lock(&self.generation).stream.shutdown(Shutdown::Both);
     }
 
     /// Records that the run is over, and wakes threads that wait for the engine.
@@ -159,12 +159,15 @@ impl Line {
 
     /// Returns true if the engine is connected to all others.
     pub(super) fn has_joined(&self) -> bool {
-        matches!(self.membership.is(), Standing::Here | Standing::Leaving)
+        matches!(
+            self.membership.is(),
+            EngineState::Here | EngineState::Leaving
+        )
     }
 
     /// Returns the message by which other engines learn that this engine's process has ended.
     pub(super) fn lost(&self) -> ToEngine {
-        ToEngine::Lost(self.here, lock(&self.life).epoch)
+        ToEngine::Lost(self.here, lock(&self.generation).epoch)
     }
 
     /// Returns the number of frames that the kernel dropped before the engine's interfaces received
@@ -185,15 +188,15 @@ pub(super) struct Seed {
     pub(super) start: Start,
     pub(super) sockets: Vec<(Owner, UdpSocket)>,
     pub(super) clock: Weak<Clock>,
-    pub(super) company: Arc<Company>,
+    pub(super) engine_connections: Arc<EngineConnections>,
 }
 
 /// A new process: the connection to it, the receiver of its messages, and its handle.
-pub(super) type Born = (Life, Receiver<UnixStream>, Child);
+pub(super) type StartedProcess = (Generation, Receiver<UnixStream>, Child);
 
 impl Seed {
     /// Starts a process, without sending the engine's definition.
-    pub(super) fn born(&self) -> io::Result<Born> {
+    pub(super) fn spawn(&self) -> io::Result<StartedProcess> {
         let (stream, theirs) = UnixStream::pair()?;
         stream.set_write_timeout(Some(TO_LISTEN))?;
         let mut command = Command::new(&self.program);
@@ -203,56 +206,61 @@ impl Seed {
         // gets that signal and ends its engines.
         command.process_group(0);
         let child = command.spawn()?;
-        let life = Life {
+        let generation = Generation {
             say: Sender::with_key(stream.try_clone()?, UNKEYED),
             stream: stream.try_clone()?,
             epoch: civil_now().as_ns().unsigned_abs(),
         };
-        Ok((life, Receiver::with_key(stream, UNKEYED), child))
+        Ok((generation, Receiver::with_key(stream, UNKEYED), child))
     }
 
     /// Sends the engine's definition to its first process.
-    pub(super) fn introduce(&self, line: &Line) -> io::Result<()> {
-        let mut life = lock(&line.life);
-        self.tell(&mut life, line, false)
+    pub(super) fn introduce(&self, connection: &EngineConnection) -> io::Result<()> {
+        let mut generation = lock(&connection.generation);
+        self.tell(&mut generation, connection, false)
     }
 
-    /// Connects the line to a new process, and sends the definition to it.
-    pub(super) fn replace(&self, line: &Line, mut life: Life) {
+    /// Replaces the process of the connection, and sends the definition to it.
+    pub(super) fn replace(&self, connection: &EngineConnection, mut generation: Generation) {
         // The epoch must increase even if civil time was set back.
-        life.epoch = life.epoch.max(lock(&line.life).epoch + 2);
+        generation.epoch = generation.epoch.max(lock(&connection.generation).epoch + 2);
         // If sending fails, the listener finds out that the process is dead.
-        let _ = self.tell(&mut life, line, true);
-        *lock(&line.life) = life;
+        let _ = self.tell(&mut generation, connection, true);
+        *lock(&connection.generation) = generation;
         // The clock may have changed since the definition was sent.
         if let Some(clock) = self.clock.upgrade() {
-            let _ = line.say(&ToEngine::Clock(ClockNow::of(clock.map_and_stop())));
+            let _ = connection.say(&ToEngine::Clock(ClockNow::of(clock.map_and_stop())));
         }
-        if line.is_over() {
-            line.hang_up();
+        if connection.is_over() {
+            connection.hang_up();
         }
     }
 
     /// Sends the engine's definition and the file descriptors. `late` is true if other engines run.
-    fn tell(&self, life: &mut Life, line: &Line, late: bool) -> io::Result<()> {
+    fn tell(
+        &self,
+        generation: &mut Generation,
+        connection: &EngineConnection,
+        late: bool,
+    ) -> io::Result<()> {
         let clock = self.clock.upgrade();
         let clock = clock.ok_or_else(|| io::Error::other("the session is over"))?;
         let start = Start {
             clock: ClockNow::of(clock.map_and_stop()),
-            epoch: life.epoch,
+            epoch: generation.epoch,
             late,
             absent: match late {
-                true => self.company.absent(),
+                true => self.engine_connections.absent(),
                 false => Vec::new(),
             },
             ..self.start.clone()
         };
-        life.say.say(&ToEngine::Start(Box::new(start)))?;
-        let ports = lock(&line.ports);
+        generation.say.say(&ToEngine::Start(Box::new(start)))?;
+        let ports = lock(&connection.ports);
         let descriptors = ports.iter().map(|port| port.descriptor());
         let sockets = self.sockets.iter().map(|(_, socket)| socket.as_fd());
         for descriptor in descriptors.chain(sockets) {
-            descriptor::send(life.stream.as_fd(), descriptor)?;
+            descriptor::send(generation.stream.as_fd(), descriptor)?;
         }
         Ok(())
     }

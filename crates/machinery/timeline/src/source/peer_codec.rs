@@ -39,7 +39,7 @@ pub(crate) enum KeyError {
     #[error(transparent)]
     File(#[from] SecretError),
     /// The secret is so short that a brute-force attack could find it.
-    #[error("{}: a key has {LEAST_KEY_BYTES} bytes at least", .0.display())]
+    #[error("{}: a key must have at least {LEAST_KEY_BYTES} bytes", .0.display())]
     Short(PathBuf),
 }
 
@@ -83,12 +83,12 @@ pub(crate) struct Packet {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Question,
-    Answer(Option<Shown>),
+    Answer(Option<PeerReading>),
 }
 
 /// Readings of the answering host's timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Shown {
+pub(crate) struct PeerReading {
     pub(crate) asked_ns: i64,
     pub(crate) answered_ns: i64,
     pub(crate) error_ns: i64,
@@ -138,7 +138,7 @@ impl Packet {
         };
         let kind = match packet[5] {
             1 => Kind::Question,
-            2 => Kind::Answer(i64::try_from(word(48)).ok().map(|error_ns| Shown {
+            2 => Kind::Answer(i64::try_from(word(48)).ok().map(|error_ns| PeerReading {
                 asked_ns: word(32) as i64,
                 answered_ns: word(40) as i64,
                 error_ns,
@@ -196,7 +196,7 @@ mod tests {
             error_ns in 0i64..i64::MAX, bend in 0usize..LENGTH, with in 1u8..,
         ) {
             let key = Key(vec![7; 32]);
-            let shown = Shown { asked_ns, answered_ns: asked_ns ^ 5, error_ns };
+            let shown = PeerReading { asked_ns, answered_ns: asked_ns ^ 5, error_ns };
             for kind in [Kind::Question, Kind::Answer(None), Kind::Answer(Some(shown))] {
                 let packet = Packet { timeline: TimelineId(timeline), nonce, kind };
                 let mut bytes = packet.emit(Some(&key));

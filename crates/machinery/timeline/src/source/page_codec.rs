@@ -9,21 +9,21 @@ use timeloom_publish::foreign::clockbound::{ClockStatus, Seconds, SegmentV2, Seg
 use timeloom_publish::foreign::vmclock::{self, Vmclock};
 use timeloom_time::{Duration, Instant};
 
-use super::Untold;
+use super::SourceFailure;
 
 /// Returns the maximum error of the system clock according to a ClockBound segment of version 2, at
 /// the CLOCK_MONOTONIC instant `now_ns`.
-pub(super) fn error_v2(segment: &SegmentV2, now_ns: i64) -> Result<Duration, Untold> {
+pub(super) fn error_v2(segment: &SegmentV2, now_ns: i64) -> Result<Duration, SourceFailure> {
     let age = check(segment.status, (segment.as_of, segment.void_after), now_ns)?;
     grown(segment.bound_ns, segment.max_drift_ppb, age)
 }
 
 /// Returns UTC in nanoseconds since 1970 and its maximum error, according to a ClockBound segment
 /// of version 3, at the counter value `ticks`.
-pub(super) fn shows_v3(segment: &SegmentV3, ticks: u64) -> Result<(i64, Duration), Untold> {
+pub(super) fn shows_v3(segment: &SegmentV3, ticks: u64) -> Result<(i64, Duration), SourceFailure> {
     let passed = ticks
         .checked_sub(segment.as_of_tsc)
-        .ok_or_else(|| Untold::because("the counter is behind the segment"))?;
+        .ok_or_else(|| SourceFailure::because("the counter is behind the segment"))?;
     let ns_of = |frac: u64, shift: u8| -> Option<i64> {
         // frac / 2^(64 + shift) seconds per tick, times the elapsed ticks.
         let scaled = u128::from(passed).checked_mul(u128::from(frac))?;
@@ -31,7 +31,7 @@ pub(super) fn shows_v3(segment: &SegmentV3, ticks: u64) -> Result<(i64, Duration
         let ns = (s_2_64 >> 32).checked_mul(1_000_000_000)? >> 32;
         i64::try_from(ns).ok()
     };
-    let absurd = || Untold::because("the segment's numbers make no sense");
+    let absurd = || SourceFailure::because("the segment has inconsistent values");
     let age =
         Duration::from_ns(ns_of(segment.period_frac, segment.period_shift).ok_or_else(absurd)?);
     let as_of_ns = ns(segment.as_of).ok_or_else(absurd)?;
@@ -62,25 +62,27 @@ fn check(
     status: ClockStatus,
     (as_of, void_after): (Seconds, Seconds),
     now_ns: i64,
-) -> Result<Duration, Untold> {
+) -> Result<Duration, SourceFailure> {
     if !matches!(status, ClockStatus::Synchronized | ClockStatus::FreeRunning) {
-        return Err(Untold(format!("ClockBound's status is {status}")));
+        return Err(SourceFailure(format!("ClockBound's status is {status}")));
     }
-    let absurd = || Untold::because("the segment's numbers make no sense");
+    let absurd = || SourceFailure::because("the segment has inconsistent values");
     if now_ns > ns(void_after).ok_or_else(absurd)? {
-        return Err(Untold::because("the segment is too old"));
+        return Err(SourceFailure::because("the segment is too old"));
     }
     let age_ns = now_ns.saturating_sub(ns(as_of).ok_or_else(absurd)?);
     // The segment is dated by a coarse clock, which may lag by up to 10 ms.
     if age_ns < -10_000_000 {
-        return Err(Untold::because("the segment is of the future"));
+        return Err(SourceFailure::because("the segment lies in the future"));
     }
     Ok(Duration::from_ns(age_ns.max(0)))
 }
 
-fn grown(bound_ns: i64, max_drift_ppb: u32, age: Duration) -> Result<Duration, Untold> {
+fn grown(bound_ns: i64, max_drift_ppb: u32, age: Duration) -> Result<Duration, SourceFailure> {
     if bound_ns < 0 {
-        return Err(Untold::because("the segment's numbers make no sense"));
+        return Err(SourceFailure::because(
+            "the segment has inconsistent values",
+        ));
     }
     let drift = RateError::from_ppb(i64::from(max_drift_ppb));
     Ok(Duration::from_ns(bound_ns) + drift.over_up(age + Duration::from_ms(10)))
@@ -91,19 +93,19 @@ pub(super) fn shows_vmclock(
     page: &Vmclock,
     ticks: u64,
     kind: PageCounter,
-) -> Result<(Instant<timeloom_clock::Timeline>, Duration), Untold> {
+) -> Result<(Instant<timeloom_clock::TimelineTime>, Duration), SourceFailure> {
     if page.counter_id != vmclock::COUNTER_TSC || kind != PageCounter::Tsc {
-        return Err(Untold::because("the page is in another counter"));
+        return Err(SourceFailure::because("the page is in another counter"));
     }
     let wanted = vmclock::PERIOD_MAXERROR | vmclock::TIME_MAXERROR;
     if page.flags & wanted != wanted {
-        return Err(Untold::because("the page does not say how wrong it may be"));
+        return Err(SourceFailure::because("the page does not state its error"));
     }
     // Status 2 is synchronised, 3 is free-running.
     if !matches!(page.clock_status, 2 | 3) || page.time_type > vmclock::TIME_TAI {
-        return Err(Untold::because("the page's clock is not to be used"));
+        return Err(SourceFailure::because("the page's clock is not to be used"));
     }
-    let absurd = || Untold::because("the page's numbers make no sense");
+    let absurd = || SourceFailure::because("the page has inconsistent values");
     let (s, frac) = page.at(ticks).ok_or_else(absurd)?;
     let s = i64::try_from(s).map_err(|_| absurd())?;
     let fraction_ns = ((u128::from(frac) * 1_000_000_000) >> 64) as i64;

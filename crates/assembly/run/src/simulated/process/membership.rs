@@ -9,11 +9,11 @@ use std::time::Duration as StdDuration;
 use timeloom_net::Owner;
 
 use super::super::message::ToEngine;
-use super::line::{Line, lock};
+use super::connection::{EngineConnection, lock};
 
 /// Membership state of an engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum EngineState {
     /// A process exists, or is about to be started, but is not connected to all other engines yet.
     #[default]
     Coming,
@@ -35,40 +35,40 @@ pub(crate) enum MembershipError {
     /// all that are present.
     #[error("engine {name} cannot leave yet: engine {other} is joining and waits for it")]
     IsAwaited { name: String, other: String },
-    #[error("engine {name} cannot {change}: {}", hindrance(*.standing))]
-    Standing {
+    #[error("engine {name} cannot {change}: {}", hindrance(*.state))]
+    State {
         name: String,
         change: &'static str,
         /// Present state of the engine; `None` if the run is over.
-        standing: Option<Standing>,
+        state: Option<EngineState>,
     },
 }
 
-fn hindrance(standing: Option<Standing>) -> &'static str {
-    match standing {
+fn hindrance(state: Option<EngineState>) -> &'static str {
+    match state {
         None => "the run is over",
-        Some(Standing::Here) => "it is here",
-        Some(Standing::Away) => "it has left",
-        Some(Standing::Coming) => "it is joining",
-        Some(Standing::Leaving) => "it is leaving, and does not answer",
-        Some(Standing::Gone) => "it has died",
+        Some(EngineState::Here) => "it is here",
+        Some(EngineState::Away) => "it has left",
+        Some(EngineState::Coming) => "it is joining",
+        Some(EngineState::Leaving) => "it is leaving, and does not answer",
+        Some(EngineState::Gone) => "it has died",
     }
 }
 
 /// Membership state of an engine; notifies threads that wait for a change.
 #[derive(Default)]
-pub(super) struct Membership {
-    standing: Mutex<Standing>,
+pub(super) struct EngineMembership {
+    state: Mutex<EngineState>,
     changed: Condvar,
 }
 
-impl Membership {
-    pub(super) fn is(&self) -> Standing {
-        *lock(&self.standing)
+impl EngineMembership {
+    pub(super) fn is(&self) -> EngineState {
+        *lock(&self.state)
     }
 
-    pub(super) fn set(&self, standing: Standing) {
-        *lock(&self.standing) = standing;
+    pub(super) fn set(&self, state: EngineState) {
+        *lock(&self.state) = state;
         self.changed.notify_all();
     }
 
@@ -76,17 +76,17 @@ impl Membership {
     pub(super) fn stir(&self) {
         // Taking the lock ensures that no thread is between the check of its condition and its
         // wait.
-        drop(lock(&self.standing));
+        drop(lock(&self.state));
         self.changed.notify_all();
     }
 
     /// Changes the state from `from` to `to`. If the state is not `from`, returns it as an error.
-    fn exchange(&self, from: Standing, to: Standing) -> Result<(), Standing> {
-        let mut standing = lock(&self.standing);
-        if *standing != from {
-            return Err(*standing);
+    fn exchange(&self, from: EngineState, to: EngineState) -> Result<(), EngineState> {
+        let mut state = lock(&self.state);
+        if *state != from {
+            return Err(*state);
         }
-        *standing = to;
+        *state = to;
         self.changed.notify_all();
         Ok(())
     }
@@ -95,91 +95,95 @@ impl Membership {
     /// waits without limit. Returns the state at the end.
     pub(super) fn await_change(
         &self,
-        this: Standing,
+        this: EngineState,
         patience: Option<StdDuration>,
         waits: impl Fn() -> bool,
-    ) -> Standing {
-        let standing = lock(&self.standing);
-        let stays = |is: &mut Standing| *is == this && waits();
+    ) -> EngineState {
+        let state = lock(&self.state);
+        let stays = |is: &mut EngineState| *is == this && waits();
         match patience {
             Some(patience) => {
-                let waited = self.changed.wait_timeout_while(standing, patience, stays);
+                let waited = self.changed.wait_timeout_while(state, patience, stays);
                 *waited.unwrap_or_else(PoisonError::into_inner).0
             }
             None => {
-                let waited = self.changed.wait_while(standing, stays);
+                let waited = self.changed.wait_while(state, stays);
                 *waited.unwrap_or_else(PoisonError::into_inner)
             }
         }
     }
 }
 
-impl Line {
+impl EngineConnection {
     /// Asks the engine to leave, and waits until it has left.
     fn leave(&self) -> Result<(), MembershipError> {
-        let asked = self.membership.exchange(Standing::Here, Standing::Leaving);
+        let asked = self
+            .membership
+            .exchange(EngineState::Here, EngineState::Leaving);
         asked.map_err(|is| self.cannot("leave", is))?;
         // If sending fails, the listener finds out that the process has died.
         let _ = self.say(&ToEngine::Leave);
-        match self.await_change(Standing::Leaving) {
-            Standing::Away => Ok(()),
+        match self.await_change(EngineState::Leaving) {
+            EngineState::Away => Ok(()),
             is => Err(self.cannot("leave", is)),
         }
     }
 
     /// Asks the engine to join the others again, and waits until it has joined.
     fn join(&self) -> Result<(), MembershipError> {
-        let asked = self.membership.exchange(Standing::Away, Standing::Coming);
+        let asked = self
+            .membership
+            .exchange(EngineState::Away, EngineState::Coming);
         asked.map_err(|is| self.cannot("join", is))?;
-        match self.await_change(Standing::Coming) {
-            Standing::Here => Ok(()),
+        match self.await_change(EngineState::Coming) {
+            EngineState::Here => Ok(()),
             is => Err(self.cannot("join", is)),
         }
     }
 
-    fn await_change(&self, from: Standing) -> Standing {
+    fn await_change(&self, from: EngineState) -> EngineState {
         let goes_on = || !self.is_over();
         self.membership
             .await_change(from, Some(super::TO_BEGIN), goes_on)
     }
 
-    fn cannot(&self, change: &'static str, is: Standing) -> MembershipError {
-        MembershipError::Standing {
+    fn cannot(&self, change: &'static str, is: EngineState) -> MembershipError {
+        MembershipError::State {
             name: self.name.clone(),
             change,
-            standing: (!self.is_over()).then_some(is),
+            state: (!self.is_over()).then_some(is),
         }
     }
 }
 
 /// Connections to all engines of a run.
 #[derive(Default)]
-pub(crate) struct Company {
-    lines: Mutex<Vec<Weak<Line>>>,
+pub(crate) struct EngineConnections {
+    connections: Mutex<Vec<Weak<EngineConnection>>>,
     /// Lock for changes. Engines leave and join one after another, because a joining engine waits
     /// for all that are present.
     turn: Mutex<()>,
 }
 
-impl Company {
+impl EngineConnections {
     /// Asks an engine to leave, and waits until it has left.
     ///
     /// # Errors
     /// Returns an error if no engine has this name, or if the engine is not present.
     pub(crate) fn leave(&self, engine: &str) -> Result<(), MembershipError> {
         let _turn = lock(&self.turn);
-        let line = self.named(engine)?;
-        let lines = self.lines();
-        let comes = lines
+        let connection = self.named(engine)?;
+        let connections = self.connections();
+        let comes = connections
             .iter()
-            .find(|other| other.membership.is() == Standing::Coming);
-        if let Some(other) = comes.filter(|other| !Arc::ptr_eq(other, &line)) {
+            .find(|other| other.membership.is() == EngineState::Coming);
+        if let Some(other) = comes.filter(|other| !Arc::ptr_eq(other, &connection)) {
             return Err(MembershipError::IsAwaited {
                 name: engine.to_owned(),
                 other: other.name.clone(),
             });
         }
-        line.leave()
+        connection.leave()
     }
 
     /// Asks an engine that has left to join the others again, and waits until it has joined.
@@ -192,39 +196,54 @@ impl Company {
         self.named(engine)?.join()
     }
 
-    pub(super) fn admit(&self, line: &Arc<Line>) {
-        lock(&self.lines).push(Arc::downgrade(line));
+    pub(super) fn admit(&self, connection: &Arc<EngineConnection>) {
+        lock(&self.connections).push(Arc::downgrade(connection));
     }
 
     /// Tells all other engines that a process of the engine `ended` has ended.
-    pub(super) fn lost(&self, ended: &Arc<Line>) {
+    pub(super) fn lost(&self, ended: &Arc<EngineConnection>) {
         let lost = ended.lost();
-        let lines = self.lines();
-        for line in lines.iter().filter(|line| !Arc::ptr_eq(line, ended)) {
+        let connections = self.connections();
+        for connection in connections
+            .iter()
+            .filter(|connection| !Arc::ptr_eq(connection, ended))
+        {
             // Sending fails if that engine is gone as well.
-            let _ = line.say(&lost);
+            let _ = connection.say(&lost);
         }
     }
 
     /// Returns the numbers of the engines that are away, for which a joining engine does not wait.
     pub(super) fn absent(&self) -> Vec<Owner> {
-        let is_absent =
-            |line: &&Arc<Line>| !matches!(line.membership.is(), Standing::Here | Standing::Coming);
-        let lines = self.lines();
-        let absent = lines.iter().filter(is_absent);
-        absent.map(|line| line.here).collect()
+        let is_absent = |connection: &&Arc<EngineConnection>| {
+            !matches!(
+                connection.membership.is(),
+                EngineState::Here | EngineState::Coming
+            )
+        };
+        let connections = self.connections();
+        let absent = connections.iter().filter(is_absent);
+        absent.map(|connection| connection.here).collect()
     }
 
-    fn lines(&self) -> Vec<Arc<Line>> {
-        lock(&self.lines).iter().filter_map(Weak::upgrade).collect()
+    fn connections(&self) -> Vec<Arc<EngineConnection>> {
+        lock(&self.connections)
+            .iter()
+            .filter_map(Weak::upgrade)
+            .collect()
     }
 
-    fn named(&self, engine: &str) -> Result<Arc<Line>, MembershipError> {
-        let lines = self.lines();
-        let line = lines.iter().find(|line| line.name == engine);
-        line.cloned().ok_or_else(|| MembershipError::Unknown {
+    fn named(&self, engine: &str) -> Result<Arc<EngineConnection>, MembershipError> {
+        let connections = self.connections();
+        let connection = connections
+            .iter()
+            .find(|connection| connection.name == engine);
+        connection.cloned().ok_or_else(|| MembershipError::Unknown {
             name: engine.to_owned(),
-            names: lines.iter().map(|line| line.name.clone()).collect(),
+            names: connections
+                .iter()
+                .map(|connection| connection.name.clone())
+                .collect(),
         })
     }
 }

@@ -8,12 +8,12 @@ use std::time::Duration as StdDuration;
 
 use timeloom_sys::wall_now;
 
-use super::line::{Line, LineEvent, LineSettings};
+use super::line::{LineEvent, LineSettings, LineState};
 use super::pins::Pins;
 
 /// State of the wire as known by the network beside it.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Beside {
+pub(super) struct NetworkView {
     /// True if another machine reports that it drives the wire; `None` without a network.
     pub(super) others: Option<bool>,
     /// Present if a pause has ended since the last call; true if the wire was driven for that
@@ -29,29 +29,29 @@ pub(super) trait LineListener: Send + Sync + 'static {
     /// Handles a failure of the pins. No more events follow.
     fn broke(&self, error: io::Error);
 
-    /// Returns what the network beside the wire knows.
-    fn beside(&self) -> Beside {
-        Beside::default()
+    /// Returns the reports of the network beside the wire.
+    fn network_view(&self) -> NetworkView {
+        NetworkView::default()
     }
 }
 
 /// Drives a line and listens to it, until the value is dropped.
-pub(super) struct Pump(Arc<Shared>);
+pub(super) struct LineMonitor(Arc<Shared>);
 
 struct Shared {
     pins: Arc<dyn Pins>,
-    line: Mutex<Line>,
+    line: Mutex<LineState>,
     ended: AtomicBool,
 }
 
-impl Pump {
-    /// Starts a thread that reports the line's events to `ear`.
+impl LineMonitor {
+    /// Starts a thread that reports the line's events to `receiver`.
     pub(super) fn start(
         pins: Arc<dyn Pins>,
         settings: LineSettings,
-        ear: Arc<dyn LineListener>,
+        receiver: Arc<dyn LineListener>,
     ) -> io::Result<Self> {
-        let line = Line::new(settings, pins.levels()?, wall_now());
+        let line = LineState::new(settings, pins.levels()?, wall_now());
         let shared = Arc::new(Shared {
             pins,
             line: Mutex::new(line),
@@ -62,8 +62,8 @@ impl Pump {
             .name("bus-line".to_owned())
             .spawn(move || {
                 while !its.ended.load(Ordering::SeqCst) {
-                    if let Err(error) = its.turn(&*ear) {
-                        return ear.broke(error);
+                    if let Err(error) = its.turn(&*receiver) {
+                        return receiver.broke(error);
                     }
                 }
             })?;
@@ -82,35 +82,35 @@ impl Pump {
     }
 }
 
-impl Drop for Pump {
+impl Drop for LineMonitor {
     fn drop(&mut self) {
         self.end();
     }
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Line> {
+    fn lock(&self) -> MutexGuard<'_, LineState> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn turn(&self, ear: &dyn LineListener) -> io::Result<()> {
+    fn turn(&self, receiver: &dyn LineListener) -> io::Result<()> {
         let due = self.lock().next_wake();
         let left = (due - wall_now()).as_ns().clamp(0, LONGEST_NS);
         match self.pins.next_edge(StdDuration::from_nanos(left as u64))? {
             Some(edge) => self.lock().edge(edge),
             // A reading is conclusive only if no edge is left unread.
             None if wall_now() >= due => {
-                let beside = ear.beside();
+                let view = receiver.network_view();
                 // The edges of a pause that has ended by now may have arrived meanwhile.
                 while let Some(edge) = self.pins.next_edge(StdDuration::ZERO)? {
                     self.lock().edge(edge);
                 }
                 let levels = self.pins.levels()?;
                 let mut line = self.lock();
-                if let Some(others) = beside.others {
+                if let Some(others) = view.others {
                     line.others_drive(others);
                 }
-                if let Some(driven) = beside.ended {
+                if let Some(driven) = view.ended {
                     line.pause_ended(driven);
                 }
                 line.look(levels, wall_now());
@@ -120,7 +120,7 @@ impl Shared {
         loop {
             let event = self.lock().poll_event();
             match event {
-                Some(event) => ear.handle_event(event),
+                Some(event) => receiver.handle_event(event),
                 None => return Ok(()),
             }
         }

@@ -8,24 +8,24 @@
 
 use timeloom_time::{ClockMap, Duration, Instant, Rate, Virtual};
 
-use crate::scale::Lived;
+use crate::scale::HostTime;
 
 /// Host time as a map from session time. By default, host time equals session time.
 ///
 /// Every `now` is session time, and must never decrease. No change makes the host's time jump.
 #[derive(Clone, Debug)]
-pub struct Course {
+pub struct HostTimeMap {
     /// Map in force; it does not include the stop at `end`.
-    map: ClockMap<Virtual, Lived>,
+    map: ClockMap<Virtual, HostTime>,
     /// Rate while the host is not held: host time per session time.
     running: Rate,
     factor: f64,
     held: bool,
     /// Host time at which the host stops by itself; [`Instant::FAR_FUTURE`] for never.
-    end: Instant<Lived>,
+    end: Instant<HostTime>,
 }
 
-impl Default for Course {
+impl Default for HostTimeMap {
     fn default() -> Self {
         Self {
             map: ClockMap::new(Instant::ZERO, Instant::ZERO, Rate::ONE),
@@ -37,9 +37,9 @@ impl Default for Course {
     }
 }
 
-impl Course {
+impl HostTimeMap {
     /// Returns the host's time at session time `now`.
-    pub fn at(&self, now: Instant<Virtual>) -> Instant<Lived> {
+    pub fn at(&self, now: Instant<Virtual>) -> Instant<HostTime> {
         self.map.at(now).min(self.end)
     }
 
@@ -51,7 +51,7 @@ impl Course {
 
     /// Returns the session time at which the host's time reaches `at`, at the current rate. Returns
     /// `None` if it never does, because the host is held or stops before `at`.
-    pub fn first_reaching(&self, at: Instant<Lived>) -> Option<Instant<Virtual>> {
+    pub fn first_reaching(&self, at: Instant<HostTime>) -> Option<Instant<Virtual>> {
         if at > self.end {
             return None;
         }
@@ -81,7 +81,7 @@ impl Course {
     }
 
     /// Returns the host time at which the host stops by itself; [`Instant::FAR_FUTURE`] for never.
-    pub fn end(&self) -> Instant<Lived> {
+    pub fn end(&self) -> Instant<HostTime> {
         self.end
     }
 
@@ -113,7 +113,7 @@ impl Course {
 
     /// Sets the host time at which the host stops by itself. Returns false, without a change, if
     /// `end` is not in the host's future. [`Self::forget_end`] removes the end.
-    pub fn end_at(&mut self, now: Instant<Virtual>, end: Instant<Lived>) -> bool {
+    pub fn end_at(&mut self, now: Instant<Virtual>, end: Instant<HostTime>) -> bool {
         let ahead = self.at(now) < end;
         if ahead {
             self.end = end;
@@ -152,51 +152,51 @@ mod tests {
         Instant::from_ns(ms * 1_000_000)
     }
 
-    fn lived_ms(ms: i64) -> Instant<Lived> {
+    fn lived_ms(ms: i64) -> Instant<HostTime> {
         Instant::from_ns(ms * 1_000_000)
     }
 
     #[test]
     fn a_held_host_stays_behind_by_the_length_of_the_hold() {
-        let mut course = Course::default();
-        assert_eq!(course.behind(at_ms(50)), Duration::ZERO);
-        course.hold(at_ms(100));
-        assert_eq!(course.at(at_ms(900)), lived_ms(100));
-        assert_eq!(course.first_reaching(lived_ms(101)), None);
-        course.release(at_ms(1_100));
-        assert_eq!(course.at(at_ms(1_500)), lived_ms(500));
-        assert_eq!(course.behind(at_ms(1_500)), Duration::from_ms(1_000));
-        assert_eq!(course.first_reaching(lived_ms(600)), Some(at_ms(1_600)));
+        let mut time_map = HostTimeMap::default();
+        assert_eq!(time_map.behind(at_ms(50)), Duration::ZERO);
+        time_map.hold(at_ms(100));
+        assert_eq!(time_map.at(at_ms(900)), lived_ms(100));
+        assert_eq!(time_map.first_reaching(lived_ms(101)), None);
+        time_map.release(at_ms(1_100));
+        assert_eq!(time_map.at(at_ms(1_500)), lived_ms(500));
+        assert_eq!(time_map.behind(at_ms(1_500)), Duration::from_ms(1_000));
+        assert_eq!(time_map.first_reaching(lived_ms(600)), Some(at_ms(1_600)));
     }
 
     #[test]
     fn a_rate_given_while_it_is_held_counts_from_its_release_on() {
-        let mut course = Course::default();
-        course.hold(at_ms(100));
-        assert!(course.dilate(at_ms(200), 2.0));
-        assert_eq!(course.at(at_ms(300)), lived_ms(100));
-        course.release(at_ms(300));
-        assert_eq!(course.at(at_ms(500)), lived_ms(200));
+        let mut time_map = HostTimeMap::default();
+        time_map.hold(at_ms(100));
+        assert!(time_map.dilate(at_ms(200), 2.0));
+        assert_eq!(time_map.at(at_ms(300)), lived_ms(100));
+        time_map.release(at_ms(300));
+        assert_eq!(time_map.at(at_ms(500)), lived_ms(200));
         for impossible in [0.0, -1.0, f64::INFINITY, f64::NAN, 1e4, 1e-4] {
-            assert!(!course.dilate(at_ms(500), impossible), "{impossible}");
+            assert!(!time_map.dilate(at_ms(500), impossible), "{impossible}");
         }
-        assert_eq!(course.factor(), 2.0);
+        assert_eq!(time_map.factor(), 2.0);
     }
 
     /// The host's time stops at its end to the nanosecond, even if the caller notices the end late.
     #[test]
     fn own_time_goes_no_further_than_its_end() {
-        let mut course = Course::default();
-        assert!(course.dilate(at_ms(0), 0.3));
-        assert!(!course.end_at(at_ms(3), lived_ms(10)), "it is there");
-        assert!(course.end_at(at_ms(3), Instant::from_ns(10_000_001)));
-        assert_eq!(course.at(at_ms(500)), Instant::from_ns(10_000_001));
-        assert_eq!(course.first_reaching(lived_ms(11)), None);
-        let due = course.first_reaching(Instant::from_ns(10_000_001));
+        let mut time_map = HostTimeMap::default();
+        assert!(time_map.dilate(at_ms(0), 0.3));
+        assert!(!time_map.end_at(at_ms(3), lived_ms(10)), "it is there");
+        assert!(time_map.end_at(at_ms(3), Instant::from_ns(10_000_001)));
+        assert_eq!(time_map.at(at_ms(500)), Instant::from_ns(10_000_001));
+        assert_eq!(time_map.first_reaching(lived_ms(11)), None);
+        let due = time_map.first_reaching(Instant::from_ns(10_000_001));
         assert_eq!(due, Some(Instant::from_ns(3_000_001)));
-        course.forget_end(at_ms(500));
-        assert_eq!(course.at(at_ms(500)), Instant::from_ns(10_000_001));
-        assert!(course.at(at_ms(503)) > lived_ms(19), "and on from there");
+        time_map.forget_end(at_ms(500));
+        assert_eq!(time_map.at(at_ms(500)), Instant::from_ns(10_000_001));
+        assert!(time_map.at(at_ms(503)) > lived_ms(19), "and on from there");
     }
 
     /// Step of a random history of a session and a host.
@@ -236,49 +236,49 @@ mod tests {
         ) {
             let mut session = ClockMap::<Wall, Virtual>::new(Instant::ZERO, Instant::ZERO, Rate::ONE);
             let (mut running, mut paused) = (Rate::ONE, false);
-            let mut course = Course::default();
+            let mut time_map = HostTimeMap::default();
             let mut wall = Instant::<Wall>::ZERO;
-            let (mut last, mut expected) = (course.at(session.at(wall)), 0.0f64);
+            let (mut last, mut expected) = (time_map.at(session.at(wall)), 0.0f64);
             for (length, step) in &steps {
                 // Check an instant within the step, and the step's end.
                 let begun = session.at(wall);
                 for part in [3, 1] {
-                    let lived = course.at(session.at(wall + Duration::from_ns(length / part)));
+                    let lived = time_map.at(session.at(wall + Duration::from_ns(length / part)));
                     prop_assert!(lived >= last, "{:?} after {:?}", lived, last);
-                    prop_assert!(lived <= course.end());
+                    prop_assert!(lived <= time_map.end());
                     last = lived;
                 }
                 wall += Duration::from_ns(*length);
                 let now = session.at(wall);
                 // Host time, computed independently of the maps.
-                expected += (now - begun).as_ns() as f64 * course.rate().as_f64();
-                expected = expected.min(course.end().as_ns() as f64);
+                expected += (now - begun).as_ns() as f64 * time_map.rate().as_f64();
+                expected = expected.min(time_map.end().as_ns() as f64);
                 let mut skipped = Duration::ZERO;
                 match *step {
                     Step::PauseSession => paused = true,
                     Step::ResumeSession => paused = false,
                     Step::DilateSession(tenths) => running = Rate::from_ratio(10, tenths).expect("not zero"),
-                    Step::Hold => course.hold(now),
-                    Step::Release => course.release(now),
-                    Step::Dilate(tenths) => prop_assert!(course.dilate(now, tenths as f64 / 10.0)),
+                    Step::Hold => time_map.hold(now),
+                    Step::Release => time_map.release(now),
+                    Step::Dilate(tenths) => prop_assert!(time_map.dilate(now, tenths as f64 / 10.0)),
                     Step::EndAfter(span) => {
-                        course.forget_end(now);
-                        prop_assert!(course.end_at(now, course.at(now) + Duration::from_ns(span)));
+                        time_map.forget_end(now);
+                        prop_assert!(time_map.end_at(now, time_map.at(now) + Duration::from_ns(span)));
                     }
-                    Step::ForgetEnd => course.forget_end(now),
+                    Step::ForgetEnd => time_map.forget_end(now),
                     Step::Skip(span) if !paused => skipped = Duration::from_ns(span),
                     Step::Skip(_) => {}
                 }
-                prop_assert_eq!(course.at(now), last, "a change must not let it jump");
+                prop_assert_eq!(time_map.at(now), last, "a change must not let it jump");
                 session = ClockMap::new(wall, now + skipped, if paused { Rate::STOPPED } else { running });
-                expected += skipped.as_ns() as f64 * course.rate().as_f64();
-                expected = expected.min(course.end().as_ns() as f64);
-                last = course.at(session.at(wall));
+                expected += skipped.as_ns() as f64 * time_map.rate().as_f64();
+                expected = expected.min(time_map.end().as_ns() as f64);
+                last = time_map.at(session.at(wall));
                 // The host reaches a target at the predicted instant, and not before.
                 let target = last + Duration::from_us(7);
-                if let Some(due) = course.first_reaching(target) {
-                    prop_assert!(course.at(due) >= target);
-                    prop_assert!(course.at(due - Duration::from_ns(1)) < target);
+                if let Some(due) = time_map.first_reaching(target) {
+                    prop_assert!(time_map.at(due) >= target);
+                    prop_assert!(time_map.at(due - Duration::from_ns(1)) < target);
                 }
             }
             let off = (last.as_ns() as f64 - expected).abs();
@@ -296,14 +296,14 @@ mod tests {
             let order = |(a, b): (i64, i64)| (a.min(b), a.max(b));
             let (hold, pause) = (order(hold), order(pause));
             let mut session = ClockMap::<Wall, Virtual>::new(Instant::ZERO, Instant::ZERO, Rate::ONE);
-            let mut course = Course::default();
+            let mut time_map = HostTimeMap::default();
             let mut changes = [(hold.0, 0), (hold.1, 1), (pause.0, 2), (pause.1, 3)];
             changes.sort_unstable();
             for (at, what) in changes {
                 let wall = Instant::<Wall>::from_ns(at);
                 match what {
-                    0 => course.hold(session.at(wall)),
-                    1 => course.release(session.at(wall)),
+                    0 => time_map.hold(session.at(wall)),
+                    1 => time_map.release(session.at(wall)),
                     2 => session = session.continued(wall, Rate::STOPPED),
                     _ => session = session.continued(wall, Rate::ONE),
                 }
@@ -312,9 +312,9 @@ mod tests {
             let both = (hold.1.min(pause.1) - hold.0.max(pause.0)).max(0);
             let stood = (hold.1 - hold.0) + (pause.1 - pause.0) - both;
             let shown = session.at(Instant::from_ns(end));
-            prop_assert_eq!(course.at(shown).as_ns(), end - stood);
+            prop_assert_eq!(time_map.at(shown).as_ns(), end - stood);
             let missed = (hold.1 - hold.0) - both;
-            prop_assert_eq!(course.behind(shown), Duration::from_ns(missed));
+            prop_assert_eq!(time_map.behind(shown), Duration::from_ns(missed));
         }
     }
 }

@@ -19,13 +19,13 @@ use timeloom_time::{Duration, Instant};
 use super::calls::Calls;
 use super::error::{AgentError, SpreadError};
 use super::merge::{MergeError, merge};
-use super::message::{Ended, FromAgent, How, Lengths, Prepare, ToAgent, Whereabouts};
-use super::parcel::{pack, receive, send};
+use super::message::{AgentEndpoints, FromAgent, Lengths, Prepare, ShareEnd, ShareResult, ToAgent};
 use super::secret::{Secret, draw, read_key};
-use super::serve::WhichTimeline;
+use super::serve::AgentTimeline;
+use super::transfer::{pack, receive, send};
 use crate::channel::{Receiver, Sender, Side, greet};
 use crate::error::RunError;
-use crate::experiment::{Options, Progress, Summary, civil_now};
+use crate::experiment::{Progress, RunOptions, Summary, civil_now};
 use crate::judgement::{close, judge};
 use crate::verdict::End;
 use crate::{inputs, simulated};
@@ -35,7 +35,7 @@ use crate::{inputs, simulated};
 /// # Errors
 /// Returns an error if the run could not start. Later failures are in the summary and in the
 /// results.
-pub(crate) fn conduct(plan: &Plan, options: Options) -> Result<Summary, RunError> {
+pub(crate) fn coordinate(plan: &Plan, options: RunOptions) -> Result<Summary, RunError> {
     let mut plan = plan.clone();
     // The civil time at virtual zero is fixed here, so that all agents show the same.
     plan.time.start.get_or_insert_with(civil_now);
@@ -52,9 +52,9 @@ pub(crate) fn conduct(plan: &Plan, options: Options) -> Result<Summary, RunError
     directory.write_manifest(&manifest)?;
     // From here on, the manifest records how the run ended, even if a later step fails.
     let interrupted = Arc::clone(&options.interrupted);
-    let conducted = prepare_all(&plan, &options, &directory, &mut manifest)
-        .map(|(conductor, incoming)| conductor.go(options, incoming));
-    let (agents, end) = match conducted {
+    let coordinated = prepare_all(&plan, &options, &directory, &mut manifest)
+        .map(|(coordinator, incoming)| coordinator.go(options, incoming));
+    let (agents, end) = match coordinated {
         Ok(done) => done,
         Err(error) => {
             manifest.outcome = match interrupted.load(Ordering::SeqCst) {
@@ -70,17 +70,17 @@ pub(crate) fn conduct(plan: &Plan, options: Options) -> Result<Summary, RunError
             return Err(error);
         }
     };
-    put_away(&plan, &directory, agents, end, manifest)
+    finalize(&plan, &directory, agents, end, manifest)
 }
 
 /// Stores the inputs of the run, creates the folders for the agents' results, and prepares all
 /// agents. The folders come first, so that an obstacle is reported before any agent prepares.
 fn prepare_all<'a>(
     plan: &'a Plan,
-    options: &Options,
+    options: &RunOptions,
     directory: &RunDirectory,
     manifest: &mut Manifest,
-) -> Result<(Conductor<'a>, Places), RunError> {
+) -> Result<(Coordinator<'a>, Places), RunError> {
     let names = plan.placement.agents.keys();
     let places: Result<Places, _> = names
         .map(|name| Ok((name.clone(), Arc::new(directory.make_incoming(name)?))))
@@ -91,10 +91,10 @@ fn prepare_all<'a>(
             directory.write_topology(&topology)?;
         }
         directory.write_manifest(manifest)?;
-        Conductor::gather(plan, options).map_err(|error| RunError::Start(error.to_string()))
+        Coordinator::gather(plan, options).map_err(|error| RunError::Start(error.to_string()))
     });
     match prepared {
-        Ok(conductor) => Ok((conductor, places)),
+        Ok(coordinator) => Ok((coordinator, places)),
         Err(error) => {
             for place in places.values() {
                 let _ = place.remove();
@@ -108,21 +108,21 @@ fn prepare_all<'a>(
 type Places = BTreeMap<String, Arc<Incoming>>;
 
 /// The agents of a run, all of which are prepared.
-struct Conductor<'a> {
+struct Coordinator<'a> {
     plan: &'a Plan,
-    agents: Vec<Agent>,
+    agents: Vec<AgentState>,
 }
 
 /// State of one agent.
-struct Agent {
+struct AgentState {
     name: String,
     sender: Sender,
     receiver: Option<Receiver>,
-    found: Whereabouts,
-    timeline: WhichTimeline,
+    found: AgentEndpoints,
+    timeline: AgentTimeline,
     lengths: Lengths,
     /// Result of the agent; `None` until its share has ended or the agent is lost.
-    ended: Option<Ended>,
+    ended: Option<ShareResult>,
     /// Folder for the agent's results; `None` until the run has begun.
     results: Option<Arc<Incoming>>,
 }
@@ -131,13 +131,13 @@ struct Agent {
 pub(super) enum AgentEvent {
     Message(FromAgent),
     /// The agent has ended, and its results have arrived.
-    Ended(Ended),
+    Ended(ShareResult),
     Gone(String),
 }
 
-impl<'a> Conductor<'a> {
+impl<'a> Coordinator<'a> {
     /// Connects to all agents, gives them their shares, and checks that they share one clock.
-    fn gather(plan: &'a Plan, options: &Options) -> Result<Self, SpreadError> {
+    fn gather(plan: &'a Plan, options: &RunOptions) -> Result<Self, SpreadError> {
         let file = plan.placement.key_file.as_deref();
         let secret = read_key(file.ok_or(SpreadError::NoKey)?, Secret::from_hex)?;
         let nonce = HEXLOWER.encode(&draw().map_err(SpreadError::Number)?);
@@ -158,8 +158,8 @@ impl<'a> Conductor<'a> {
         plan: &Plan,
         secret: &Secret,
         nonce: &str,
-        options: &Options,
-    ) -> Result<Vec<Agent>, SpreadError> {
+        options: &RunOptions,
+    ) -> Result<Vec<AgentState>, SpreadError> {
         let calls = Arc::new(Calls::default());
         let (done, inbox) = mpsc::channel();
         let mut waiting = BTreeMap::new();
@@ -215,8 +215,8 @@ impl<'a> Conductor<'a> {
     }
 
     /// Lets all agents begin, and returns when all have ended or are given up.
-    fn go(mut self, mut options: Options, places: Places) -> (Vec<Agent>, End) {
-        let members: Vec<Whereabouts> = self.agents.iter().map(|it| it.found.clone()).collect();
+    fn go(mut self, mut options: RunOptions, places: Places) -> (Vec<AgentState>, End) {
+        let members: Vec<AgentEndpoints> = self.agents.iter().map(|it| it.found.clone()).collect();
         let (events, inbox) = mpsc::channel();
         let mut threads = Vec::new();
         for (index, agent) in self.agents.iter_mut().enumerate() {
@@ -257,7 +257,7 @@ impl<'a> Conductor<'a> {
 
     /// Handles events until all agents have ended or are given up. Returns the first reason why the
     /// run ended.
-    fn listen(&mut self, options: &mut Options, inbox: &Inbox<(usize, AgentEvent)>) -> End {
+    fn listen(&mut self, options: &mut RunOptions, inbox: &Inbox<(usize, AgentEvent)>) -> End {
         let mut end: Option<End> = None;
         let mut stopped: Option<StdInstant> = None;
         let mut shown = None;
@@ -281,7 +281,7 @@ impl<'a> Conductor<'a> {
                 (options.progress)(&progress(self.plan, slowest));
             }
             // An agent reports wall time once its virtual time has begun.
-            let late = |agent: &&Agent| agent.lengths.wall_ns == 0;
+            let late = |agent: &&AgentState| agent.lengths.wall_ns == 0;
             if stopped.is_none() && self.agents.iter().any(|agent| late(&agent)) && notice.is_due()
             {
                 let late = named(self.agents.iter().filter(late));
@@ -310,7 +310,12 @@ impl<'a> Conductor<'a> {
     }
 
     /// Handles an event of agent number `index`. Returns the reason if the whole run must end.
-    fn handle_event(&mut self, index: usize, event: AgentEvent, options: &Options) -> Option<End> {
+    fn handle_event(
+        &mut self,
+        index: usize,
+        event: AgentEvent,
+        options: &RunOptions,
+    ) -> Option<End> {
         let name = self.agents[index].name.clone();
         let at = Instant::from_ns(self.agents[index].lengths.virtual_ns);
         let failed = |what: String| {
@@ -345,10 +350,10 @@ impl<'a> Conductor<'a> {
                 let how = ended.how.clone();
                 self.agents[index].ended = Some(ended);
                 return match how {
-                    How::Reached => None,
-                    How::Interrupted => failed("its run was stopped there".to_owned()),
-                    How::NotBegun(why) => failed(why),
-                    How::Failed(failure) => Some(End::Failed(Failure {
+                    ShareEnd::Reached => None,
+                    ShareEnd::Interrupted => failed("its run was stopped there".to_owned()),
+                    ShareEnd::NotBegun(why) => failed(why),
+                    ShareEnd::Failed(failure) => Some(End::Failed(Failure {
                         culprit: failure.culprit.clone(),
                         what: format!("{} (on agent {name})", failure.what),
                         ..failure
@@ -357,8 +362,8 @@ impl<'a> Conductor<'a> {
             }
             AgentEvent::Gone(why) => {
                 let place = &self.plan.placement.agents[&name].address;
-                self.agents[index].ended.get_or_insert(Ended {
-                    how: How::NotBegun(why.clone()),
+                self.agents[index].ended.get_or_insert(ShareResult {
+                    how: ShareEnd::NotBegun(why.clone()),
                     lengths: Lengths::default(),
                     unhandled: Vec::new(),
                     results: Vec::new(),
@@ -378,7 +383,7 @@ impl<'a> Conductor<'a> {
 }
 
 /// Formats the names of agents for a message.
-fn named<'a>(agents: impl Iterator<Item = &'a Agent>) -> String {
+fn named<'a>(agents: impl Iterator<Item = &'a AgentState>) -> String {
     let names = agents.map(|agent| format!("agent {}", agent.name));
     names.collect::<Vec<_>>().join(", ")
 }
@@ -414,9 +419,9 @@ fn prepare(
     secret: &Secret,
     nonce: &str,
     calls: &Calls,
-) -> Result<Agent, AgentError> {
+) -> Result<AgentState, AgentError> {
     let address: SocketAddr = address.parse().map_err(|_| AgentError::NoAddress)?;
-    let parcel = pack(&plan.part(name).plan, &plan.placement.files)?;
+    let files = pack(&plan.part(name).plan, &plan.placement.files)?;
     let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
     calls.add(&stream)?;
     let (mut sender, mut receiver) = greet(stream, Side::Run, secret, PATIENCE)?;
@@ -424,12 +429,12 @@ fn prepare(
         agent: name.to_owned(),
         nonce: nonce.to_owned(),
         plan: plan.to_toml(),
-        files: parcel.iter().map(|sent| sent.entry.clone()).collect(),
+        files: files.iter().map(|sent| sent.entry.clone()).collect(),
     };
     // Sending may fail: a busy agent answers that it is busy, and stops reading.
     let sent = sender
         .say(&ToAgent::Prepare(Box::new(prepare)))
-        .and_then(|()| send(&mut sender, &parcel));
+        .and_then(|()| send(&mut sender, &files));
     receiver.patience(Some(PREPARED_WITHIN))?;
     let answer = receiver.hear::<FromAgent>();
     let answer = answer.map_err(|error| sent.err().unwrap_or(error))?;
@@ -441,9 +446,9 @@ fn prepare(
             engines,
             timeline,
             clock_error_ns,
-        } => Ok(Agent {
+        } => Ok(AgentState {
             name: name.to_owned(),
-            found: Whereabouts {
+            found: AgentEndpoints {
                 name: name.to_owned(),
                 bus: at(bus),
                 tunnels: at(tunnels),
@@ -493,10 +498,10 @@ pub(super) fn listen<S: Read>(
 
 /// Merges the results of all agents into one run directory, evaluates the checks and closes the
 /// manifest.
-fn put_away(
+fn finalize(
     plan: &Plan,
     directory: &RunDirectory,
-    agents: Vec<Agent>,
+    agents: Vec<AgentState>,
     mut end: End,
     mut manifest: Manifest,
 ) -> Result<Summary, RunError> {

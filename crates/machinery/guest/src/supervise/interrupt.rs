@@ -1,4 +1,4 @@
-//! Kicks: interruption of threads whose timeout in the kernel has become too long.
+//! Interruption of threads whose timeout in the kernel has become too long.
 //!
 //! A guest's timed wait sleeps in the kernel with a timeout computed from the clock's rate at its
 //! beginning. When the clock is made faster, that timeout is too long. So after a change of the
@@ -11,42 +11,42 @@
 
 use std::ops::RangeInclusive;
 
-use timeloom_calls::KICK_CODE;
+use timeloom_calls::INTERRUPT_CODE;
 
 use crate::linux::pidfd::Pidfd;
 use crate::linux::processes;
 use crate::linux::spare::with_spare;
 use crate::supervise::thread_state::ThreadState;
 
-/// Kicks the waiting threads of these processes, which must be stopped. Returns the number of
+/// Interrupts the waiting threads of these processes, which must be stopped. Returns the number of
 /// threads.
-pub(crate) fn kick_waiting(pids: &[i32], wait: &RangeInclusive<u64>) -> usize {
-    let mut kicked = 0;
+pub(crate) fn interrupt_waiting(pids: &[i32], wait: &RangeInclusive<u64>) -> usize {
+    let mut interrupted = 0;
     for &pid in pids {
         for thread in processes::threads(pid) {
-            let Some(held) = Held::new(pid, thread) else {
+            let Some(target) = InterruptTarget::new(pid, thread) else {
                 continue;
             };
             if stands_in_wait(pid, thread, wait) {
-                held.kick();
-                kicked += 1;
+                target.interrupt();
+                interrupted += 1;
             }
         }
     }
-    kicked
+    interrupted
 }
 
 /// Makes a thread that sleeps in a wait recompute its timeout. The caller must have just found that
 /// the thread sleeps and belongs to a guest.
-pub(crate) fn kick_asleep(pid: i32, thread: i32) {
-    if let Some(held) = Held::new(pid, thread) {
-        held.kick();
+pub(crate) fn interrupt_asleep(pid: i32, thread: i32) {
+    if let Some(target) = InterruptTarget::new(pid, thread) {
+        target.interrupt();
     }
 }
 
-/// Thread to kick. It is referenced by a descriptor, so that a later thread with the same
-/// identifier is not kicked.
-pub(crate) struct Held {
+/// Thread to interrupt. It is referenced by a descriptor, so that a later thread with the same
+/// identifier is not interrupted.
+pub(crate) struct InterruptTarget {
     pid: i32,
     thread: i32,
     /// Descriptor of the thread; before Linux 6.9 that of its process.
@@ -54,7 +54,7 @@ pub(crate) struct Held {
     is_thread: bool,
 }
 
-impl Held {
+impl InterruptTarget {
     /// Opens the thread. The caller must then check its process. Returns `None` if the thread has
     /// ended.
     pub(crate) fn new(pid: i32, thread: i32) -> Option<Self> {
@@ -75,13 +75,13 @@ impl Held {
         })
     }
 
-    /// Makes the thread recompute its timeout if it waits. The image distinguishes a kick from a
-    /// SIGSYS of the program by the data of the signal.
-    pub(crate) fn kick(&self) {
+    /// Makes the thread recompute its timeout if it waits. The image distinguishes an interrupt
+    /// from a SIGSYS of the program by the data of the signal.
+    pub(crate) fn interrupt(&self) {
         // SAFETY: plain data.
         let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
         info.si_signo = libc::SIGSYS;
-        info.si_code = KICK_CODE;
+        info.si_code = INTERRUPT_CODE;
         if self.is_thread {
             // Errors are ignored: a thread that has ended waits for nothing.
             let _ = self.by.signal(libc::SIGSYS, &info);
@@ -104,8 +104,9 @@ impl Held {
 /// Returns true if a stopped thread is in the waiting call, or about to make it.
 ///
 /// If the thread's instruction pointer is after the call but the thread is not in the call, the
-/// wait has ended. If such a thread has just returned there from a handler of the program, a kick
-/// would make it lose its EINTR: the image's handler would assume that the kick has interrupted it.
+/// wait has ended. If such a thread has just returned there from a handler of the program, an
+/// interrupt would make it lose its EINTR: the image's handler would assume that the interrupt has
+/// interrupted it.
 fn stands_in_wait(pid: i32, thread: i32, wait: &RangeInclusive<u64>) -> bool {
     ThreadState::of_stopped(pid, thread).is_some_and(|state| state.is_waiting(wait))
 }

@@ -8,13 +8,13 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use timeloom_accord::Settings;
 use timeloom_bus::{
-    Bound, Cause, GpioPins, Halted, LineSettings, MachineWire, Peer, TestbedError, UdpError, Wire,
-    Wired,
+    BoundSocket, Cause, GpioPins, HaltReason, LineSettings, MachineWire, NetworkedWire, Peer,
+    TestbedError, UdpError, Wire,
 };
 use timeloom_fabric::Fabric;
 use timeloom_guest::{Clock, Session};
 use timeloom_portal::{
-    Follow, PacketOptions, PacketPort, TunnelEnd as End, TunnelKey, TunnelReport, Tunnels,
+    FollowedClock, PacketOptions, PacketPort, TunnelEnd as End, TunnelKey, TunnelReport, Tunnels,
 };
 use timeloom_results::{Caveat, Remedy};
 use timeloom_scenario::{Plan, TunnelEnd};
@@ -24,10 +24,10 @@ use crate::agent::AgreedSession;
 use crate::error::RunError;
 use crate::network;
 use crate::programs::ReadyBoard;
-use crate::record::Scribe;
+use crate::record::RunRecorder;
 
 /// State that an agent's run has in addition to its share of the plan.
-pub(crate) struct Together {
+pub(crate) struct AgentMembership {
     /// Name of this agent in the run.
     pub(crate) name: String,
     /// Whole plan, of which this agent runs a share.
@@ -35,16 +35,16 @@ pub(crate) struct Together {
     /// This agent's ends of the links to other agents.
     pub(crate) ends: Vec<TunnelEnd>,
     /// Pause bus of the agents. It outlives the run, because other agents may still need an answer.
-    pub(crate) line: Arc<Line>,
+    pub(crate) bus: Arc<AgentBus>,
     /// Board of the programs that are ready, on all agents.
     pub(crate) ready: Arc<ReadyBoard>,
     /// Connections to the other agents; taken by the part of the run that uses them.
-    pub(crate) ways: Mutex<Option<Ways>>,
+    pub(crate) peer_links: Mutex<Option<PeerLinks>>,
 }
 
 /// Connections to the other agents.
-pub(crate) struct Ways {
-    pub(crate) bound: Bound,
+pub(crate) struct PeerLinks {
+    pub(crate) bound: BoundSocket,
     /// GPIO pins of this agent on the wire between the machines; `None` if the plan gives it none.
     pub(crate) pins: Option<GpioPins>,
     pub(crate) peers: Vec<Peer>,
@@ -76,22 +76,22 @@ pub(crate) enum NoStart {
     #[error("the wire: {0}")]
     Wire(io::Error),
     #[error(transparent)]
-    Halted(#[from] Halted),
+    Halted(#[from] HaltReason),
     #[error("interrupted while waiting for the other agents")]
     Interrupted,
 }
 
 /// Pause bus of an agent's run. It can be used once all agents are present.
 #[derive(Default)]
-pub(crate) struct Line {
+pub(crate) struct AgentBus {
     wire: OnceLock<Arc<dyn MachineWire>>,
     /// True if the run ends before time has begun. No hold then waits for other agents any more.
     given_up: AtomicBool,
 }
 
-impl Line {
+impl AgentBus {
     /// Returns the reason why the run has stopped for good; `None` if it has not.
-    pub(crate) fn halted(&self) -> Option<Halted> {
+    pub(crate) fn halted(&self) -> Option<HaltReason> {
         self.wire.get()?.halted()
     }
 
@@ -103,7 +103,7 @@ impl Line {
     }
 }
 
-impl Wire for Line {
+impl Wire for AgentBus {
     fn raise(&self, cause: Cause<'_>) -> Result<Instant<Virtual>, TestbedError> {
         let is_open = !self.given_up.load(Ordering::SeqCst);
         match self.wire.get().filter(|_| is_open) {
@@ -125,7 +125,7 @@ impl Wire for Line {
 /// Clock of the session, for tunnels that follow it.
 struct SessionClock(Arc<Clock>);
 
-impl Follow for SessionClock {
+impl FollowedClock for SessionClock {
     fn map(&self) -> ClockMap<Wall, Virtual> {
         self.0.map()
     }
@@ -135,7 +135,7 @@ impl Follow for SessionClock {
     }
 }
 
-impl Together {
+impl AgentMembership {
     /// Returns the settings of the pause bus for the agents of a plan.
     pub(super) fn settings(plan: &Plan) -> Settings {
         let placement = &plan.placement;
@@ -148,8 +148,11 @@ impl Together {
         fabric: &Fabric,
         clock: &Arc<Clock>,
     ) -> Result<Option<Tunnels>, RunError> {
-        let ways = self.ways.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(ways) = ways.as_ref().filter(|_| !self.ends.is_empty()) else {
+        let peer_links = self
+            .peer_links
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let Some(peer_links) = peer_links.as_ref().filter(|_| !self.ends.is_empty()) else {
             return Ok(None);
         };
         let failed = |error| RunError::Start(format!("a link to another agent: {error}"));
@@ -162,7 +165,7 @@ impl Together {
                 offloads: false,
                 ..PacketOptions::default()
             };
-            let peer = ways.tunnels.get(&end.agent).copied();
+            let peer = peer_links.tunnels.get(&end.agent).copied();
             let is_host = self
                 .whole
                 .system
@@ -185,11 +188,12 @@ impl Together {
                 name: format!("{}-{}", end.node, end.peer),
             });
         }
-        let socket = ways.socket.try_clone().map_err(|error| {
+        let socket = peer_links.socket.try_clone().map_err(|error| {
             RunError::Start(format!("the socket for links to other agents: {error}"))
         })?;
         let clock_of = Box::new(SessionClock(Arc::clone(clock)));
-        let tunnels = Tunnels::start(socket, ways.key.clone(), ends, clock_of).map_err(failed)?;
+        let tunnels =
+            Tunnels::start(socket, peer_links.key.clone(), ends, clock_of).map_err(failed)?;
         clock.on_change(tunnels.waker());
         Ok(Some(tunnels))
     }
@@ -197,10 +201,13 @@ impl Together {
     /// Takes the connections of this agent's engine to those of the other agents, by agent, and
     /// their common key. Must be called at most once.
     pub(crate) fn engine_lines(&self) -> (BTreeMap<String, EngineLine>, [u8; 32]) {
-        let mut ways = self.ways.lock().unwrap_or_else(PoisonError::into_inner);
-        let lines = ways.as_mut().map(|ways| {
-            let engines = std::mem::take(&mut ways.engines);
-            (engines, ways.engine_key)
+        let mut peer_links = self
+            .peer_links
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let lines = peer_links.as_mut().map(|peer_links| {
+            let engines = std::mem::take(&mut peer_links.engines);
+            (engines, peer_links.engine_key)
         });
         lines.unwrap_or_default()
     }
@@ -213,37 +220,40 @@ impl Together {
     pub(crate) fn begin(
         &self,
         session: &Arc<Session>,
-        scribe: &Scribe,
+        run_recorder: &RunRecorder,
         interrupted: &AtomicBool,
     ) -> Result<(), NoStart> {
-        let mut ways = self.ways.lock().unwrap_or_else(PoisonError::into_inner);
-        let ways = ways.take().ok_or(NoStart::Twice)?;
-        let told = scribe.clone();
+        let mut peer_links = self
+            .peer_links
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let peer_links = peer_links.take().ok_or(NoStart::Twice)?;
+        let told = run_recorder.clone();
         let told = Box::new(move |pause: &_| told.agreed_pause(pause));
-        let timeline = Some(ways.bound.timeline());
+        let timeline = Some(peer_links.bound.timeline());
         let testbed = AgreedSession::new(Arc::clone(session), timeline, Some(told));
-        let udp = ways
+        let udp = peer_links
             .bound
-            .start(&self.name, false, &ways.peers, Arc::new(testbed));
+            .start(&self.name, false, &peer_links.peers, Arc::new(testbed));
         let udp = udp?;
-        let wire: Arc<dyn MachineWire> = match ways.pins {
+        let wire: Arc<dyn MachineWire> = match peer_links.pins {
             None => Arc::new(udp),
             Some(pins) => {
-                let (scribe, name) = (scribe.clone(), self.name.clone());
+                let (run_recorder, name) = (run_recorder.clone(), self.name.clone());
                 let warn = Box::new(move |text: &str| {
-                    scribe.event("local", &name, "wire", text);
+                    run_recorder.event("local", &name, "wire", text);
                 });
-                let wired = Wired::start(udp, Arc::new(pins), self.line_settings(), warn);
+                let wired = NetworkedWire::start(udp, Arc::new(pins), self.line_settings(), warn);
                 Arc::new(wired.map_err(NoStart::Wire)?)
             }
         };
         // This method is called only once.
-        let _ = self.line.wire.set(Arc::clone(&wire));
+        let _ = self.bus.wire.set(Arc::clone(&wire));
         let give_up = || interrupted.load(Ordering::SeqCst);
         match wire.wait_for_start_or(&give_up)? {
             true => Ok(()),
             false => {
-                self.line.given_up.store(true, Ordering::SeqCst);
+                self.bus.given_up.store(true, Ordering::SeqCst);
                 Err(NoStart::Interrupted)
             }
         }
@@ -260,7 +270,7 @@ impl Together {
 
 /// Records events about the links to other agents. Returns reasons why the results cannot be
 /// trusted.
-pub(crate) fn tell(reports: &[TunnelReport], scribe: &Scribe) -> Vec<Caveat> {
+pub(crate) fn tell(reports: &[TunnelReport], run_recorder: &RunRecorder) -> Vec<Caveat> {
     let mut doubts = Vec::new();
     for report in reports {
         let text = format!(
@@ -273,7 +283,7 @@ pub(crate) fn tell(reports: &[TunnelReport], scribe: &Scribe) -> Vec<Caveat> {
             report.refused,
             report.slowest
         );
-        scribe.event("local", &report.name, "tunnel", &text);
+        run_recorder.event("local", &report.name, "tunnel", &text);
         let lost = report.lost + report.refused + report.dropped_by_machine;
         if lost > 0 {
             let reason = format!(

@@ -6,7 +6,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 /// First-in, first-out lock. Unlike with a mutex, no caller can overtake another: equal requests
 /// are served in a defined order, and none starves.
 #[derive(Default)]
-pub(crate) struct Turns {
+pub(crate) struct TicketLock {
     queue: Mutex<Queue>,
     moved: Condvar,
 }
@@ -18,11 +18,11 @@ struct Queue {
 }
 
 /// Ownership of the lock. Dropping it passes the lock to the next caller.
-pub(crate) struct Turn<'a>(&'a Turns);
+pub(crate) struct TicketGuard<'a>(&'a TicketLock);
 
-impl Turns {
+impl TicketLock {
     /// Joins the queue, and blocks until the caller owns the lock.
-    pub(crate) fn take(&self) -> Turn<'_> {
+    pub(crate) fn take(&self) -> TicketGuard<'_> {
         let mut queue = self.lock();
         let me = queue.next;
         queue.next += 1;
@@ -33,7 +33,7 @@ impl Turns {
                 .wait(queue)
                 .unwrap_or_else(PoisonError::into_inner);
         }
-        Turn(self)
+        TicketGuard(self)
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
@@ -41,7 +41,7 @@ impl Turns {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for TicketGuard<'_> {
     fn drop(&mut self) {
         self.0.lock().waiting.pop_front();
         self.0.moved.notify_all();

@@ -14,7 +14,7 @@ use crate::readiness::Condition;
 
 /// Shared handle; may be cloned into every thread.
 #[derive(Clone, Default)]
-pub(crate) struct Attention(Arc<Shared>);
+pub(crate) struct Quiescence(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
@@ -32,7 +32,7 @@ impl Drop for Work {
     }
 }
 
-impl Attention {
+impl Quiescence {
     /// Marks the run as busy, and time as bound to the current instant, until the guard is dropped.
     pub(crate) fn work(&self) -> Work {
         self.0.at_work.fetch_add(1, Ordering::SeqCst);

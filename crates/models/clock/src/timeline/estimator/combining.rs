@@ -2,12 +2,12 @@
 
 use timeloom_time::{ClockMap, Duration, Instant};
 
-use super::{Action, Keeper};
+use super::{Action, Estimator};
 use crate::quality::Status;
 use crate::timeline::{Bound, Disturbance, LocalNow, Segment, agree};
 use crate::{Core, RateError};
 
-impl Keeper {
+impl Estimator {
     /// Carries the bounds of all sources to the core-clock instant `at`.
     pub(super) fn carry_to(&mut self, at: Instant<Core>) {
         let rates = self.rates.until(at);

@@ -1,4 +1,4 @@
-//! Keeper: the state machine that maintains one timeline on one host.
+//! Estimator: the state machine that maintains one timeline on one host.
 
 mod combining;
 
@@ -6,11 +6,11 @@ use std::collections::VecDeque;
 
 use timeloom_time::{Duration, Instant};
 
-use super::bindings::{BindingId, Bindings, Impossible};
+use super::bindings::{BindingId, Bindings, UnmetRequirement};
 use super::history::{History, PastError};
 use super::{
-    Bound, Config, Disturbance, Exchange, LocalNow, RateBounds, Refused, Segment, Servo, SourceId,
-    Statistical, Statistics, poll_interval,
+    Bound, Config, Disturbance, Exchange, ExchangeRefusal, LocalNow, RateBounds, Segment, Servo,
+    SourceId, Statistical, Statistics, poll_interval,
 };
 use crate::Core;
 use crate::quality::{Requirement, Stamp, Status};
@@ -19,7 +19,7 @@ use crate::quality::{Requirement, Stamp, Status};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Era(pub u32);
 
-/// Action that the caller of a keeper must carry out.
+/// Action that the caller of an estimator must carry out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Query a source, and return `era` in the [`Exchange`].
@@ -31,7 +31,7 @@ pub enum Action {
     },
     /// Replace the segment that readers use by this one.
     Publish(Segment),
-    /// Set `alive_until` of the readers' segment to this instant: the keeper is alive.
+    /// Set `alive_until` of the readers' segment to this instant: the estimator is alive.
     Alive(Instant<Core>),
     /// Notify a binding that its requirement is no longer met, or not met yet.
     Violated {
@@ -55,7 +55,7 @@ pub enum Action {
 /// for an answer, or until [`Self::next_wake`], and calls [`Self::handle_exchange`] or
 /// [`Self::handle_tick`].
 #[derive(Clone, Debug)]
-pub struct Keeper {
+pub struct Estimator {
     config: Config,
     era: Era,
     sources: Vec<Source>,
@@ -80,8 +80,8 @@ struct Source {
     next_poll: Instant<Core>,
 }
 
-impl Keeper {
-    /// Returns the keeper of a timeline that has never been synchronised.
+impl Estimator {
+    /// Returns the estimator of a timeline that has never been synchronised.
     pub fn new(config: Config, now: LocalNow) -> Self {
         let source = Source {
             bound: None,
@@ -94,7 +94,7 @@ impl Keeper {
             now,
             config.watch,
         );
-        let mut keeper = Self {
+        let mut estimator = Self {
             era: Era::default(),
             sources: vec![source; config.sources],
             rates: RateBounds::new(config.oscillator),
@@ -110,9 +110,9 @@ impl Keeper {
             actions: VecDeque::new(),
             config,
         };
-        keeper.actions.push_back(Action::Publish(segment));
-        keeper.handle_tick(now);
-        keeper
+        estimator.actions.push_back(Action::Publish(segment));
+        estimator.handle_tick(now);
+        estimator
     }
 
     /// Takes the next action out of the queue; `None` if there is none.
@@ -154,14 +154,14 @@ impl Keeper {
     /// Processes a source's answer. `now` must have been read after the answer was received.
     ///
     /// # Errors
-    /// Fails if the answer is not used. This is not an error of the keeper; callers count such
+    /// Fails if the answer is not used. This is not an error of the estimator; callers count such
     /// answers.
     pub fn handle_exchange(
         &mut self,
         now: LocalNow,
         source: SourceId,
         exchange: &Exchange,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), ExchangeRefusal> {
         self.look_for_disturbance(&now);
         self.admit(&now, source, exchange.era, exchange.authenticated)?;
         let heard = exchange.bound(self.config.resolution, self.rates.outer())?;
@@ -170,7 +170,7 @@ impl Keeper {
     }
 
     /// Processes a bound from a source that is not queried. The arguments are the bound, the era in
-    /// which it was observed, and if it is authenticated.
+    /// which it was observed, and whether it is authenticated.
     ///
     /// # Errors
     /// Fails like [`Self::handle_exchange`].
@@ -180,11 +180,11 @@ impl Keeper {
         source: SourceId,
         (era, authenticated): (Era, bool),
         heard: &Bound,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), ExchangeRefusal> {
         self.look_for_disturbance(&now);
         self.admit(&now, source, era, authenticated)?;
         if heard.earliest > heard.latest {
-            return Err(Refused::Impossible);
+            return Err(ExchangeRefusal::Impossible);
         }
         self.take_in(now, source, *heard);
         Ok(())
@@ -200,11 +200,11 @@ impl Keeper {
         now: LocalNow,
         source: SourceId,
         era: Era,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), ExchangeRefusal> {
         self.look_for_disturbance(&now);
         self.admit(&now, source, era, true)?;
         self.say_unauthenticated(&now);
-        Err(Refused::Unauthenticated)
+        Err(ExchangeRefusal::Unauthenticated)
     }
 
     fn admit(
@@ -213,16 +213,16 @@ impl Keeper {
         source: SourceId,
         era: Era,
         authenticated: bool,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), ExchangeRefusal> {
         if era != self.era {
-            return Err(Refused::OldEra);
+            return Err(ExchangeRefusal::OldEra);
         }
         if source.0 >= self.sources.len() {
-            return Err(Refused::UnknownSource);
+            return Err(ExchangeRefusal::UnknownSource);
         }
         if self.config.demand_authentication && !authenticated {
             self.say_unauthenticated(now);
-            return Err(Refused::Unauthenticated);
+            return Err(ExchangeRefusal::Unauthenticated);
         }
         Ok(())
     }
@@ -252,7 +252,7 @@ impl Keeper {
             .bound
             .map(|bound| bound.carried_to(at, (-outer, outer)));
         // If a source contradicts its earlier answers, its last answer counts. All sources together
-        // decide if that source was wrong or the local clock jumped.
+        // decide whether that source was wrong or the local clock jumped.
         source.bound = Some(before.and_then(|b| b.intersection(&heard)).unwrap_or(heard));
         source.heard = at;
         self.combine(now, at);
@@ -280,13 +280,13 @@ impl Keeper {
         self.publish_void(now, Status::Disrupted);
     }
 
-    /// Binds a program's requirement to the timeline. Actions report if the requirement is met, the
-    /// first of them at once.
+    /// Binds a program's requirement to the timeline. Actions report whether the requirement is
+    /// met; the first one is queued at once.
     ///
     /// # Errors
     /// Fails if it is known that the requirement cannot be met even at the shortest polling
     /// interval. Before the first synchronisation only the resolution is known.
-    pub fn bind(&mut self, requirement: Requirement) -> Result<BindingId, Impossible> {
+    pub fn bind(&mut self, requirement: Requirement) -> Result<BindingId, UnmetRequirement> {
         self.possible(&requirement)?;
         let id = self.bindings.add(requirement);
         self.hurry();
@@ -312,7 +312,7 @@ impl Keeper {
         &mut self,
         binding: BindingId,
         requirement: Requirement,
-    ) -> Result<bool, Impossible> {
+    ) -> Result<bool, UnmetRequirement> {
         self.possible(&requirement)?;
         let known = self.bindings.set(binding, requirement);
         self.hurry();
@@ -400,11 +400,11 @@ impl Keeper {
         self.achievable = Some(self.achievable.map_or(now, |best| best.min(now)));
     }
 
-    fn possible(&self, requirement: &Requirement) -> Result<(), Impossible> {
+    fn possible(&self, requirement: &Requirement) -> Result<(), UnmetRequirement> {
         let best = self.achievable.unwrap_or(Duration::ZERO);
         let resolution = self.config.resolution;
         if requirement.accuracy() < best || requirement.resolution < resolution {
-            return Err(Impossible {
+            return Err(UnmetRequirement {
                 accuracy: best,
                 resolution,
             });

@@ -20,14 +20,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use timeloom_page::Shown;
+use timeloom_page::PageTime;
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::clock::HostInstant;
 use crate::linux::processes;
 use crate::supervise::activity::First;
 use crate::supervise::computing::{COMPUTING_NS, Computing, Counted, POLLING_NS, Rest, Spins};
-use crate::supervise::kick;
+use crate::supervise::interrupt;
 use crate::supervise::skip::{Attempt, stopped};
 use crate::supervise::snapshot::Snapshot;
 use crate::supervise::supervisor::Supervisor;
@@ -37,7 +37,7 @@ use crate::supervise::supervisor::Supervisor;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Order {
     /// Number of moves of the clock plus number of turns given to threads.
-    pub turns: u64,
+    pub scheduler: u64,
     /// Number of those turns and moves after which more than one thread ran, in an order chosen by
     /// the kernel. Pauses of the session count, since they wake all threads.
     pub shared: u64,
@@ -49,8 +49,8 @@ pub struct Order {
 
 /// State of the scheduling: the thread that had the last turn, and statistics at that time.
 #[derive(Default)]
-pub(crate) struct Turns {
-    woken: Option<(i32, HostInstant<Shown>)>,
+pub(crate) struct Scheduler {
+    woken: Option<(i32, HostInstant<PageTime>)>,
     /// Additional time beyond its deadline that the thread needs, since its host's clock rounds
     /// differently.
     longer: Duration,
@@ -62,7 +62,7 @@ pub(crate) struct Turns {
     rest: Option<Rest>,
 }
 
-impl Turns {
+impl Scheduler {
     /// Gives the next thread its turn while all threads sleep, as the snapshot `all` of /proc
     /// shows.
     pub(crate) fn next_of(&mut self, supervisor: &Supervisor, all: &Snapshot) -> Attempt {
@@ -114,7 +114,7 @@ impl Turns {
                 }
                 self.woken = woken;
                 self.note(supervisor, ran());
-                kick::kick_asleep(first.pid, first.thread);
+                interrupt::interrupt_asleep(first.pid, first.thread);
             }
             _ => {
                 let at = first.map(|first| first.at);
@@ -204,7 +204,7 @@ impl Turns {
     fn note(&mut self, supervisor: &Supervisor, ran: usize) {
         self.computing.clear();
         supervisor.with_order(|order| {
-            order.turns += 1;
+            order.scheduler += 1;
             order.shared += u64::from(ran > 1);
         });
     }
@@ -227,7 +227,11 @@ fn name_spinning(supervisor: &Supervisor, thread: i32, why: Spins) {
         return;
     }
     let (what, ns, doubt) = match why {
-        Spins::Computes => ("computed", COMPUTING_NS, "does it spin on the clock?"),
+        Spins::Computes => (
+            "computed",
+            COMPUTING_NS,
+            "does it poll the clock in a loop?",
+        ),
         Spins::Polls => ("polled", POLLING_NS, "does it wait without sleeping?"),
     };
     let spent = Duration::from_ns(ns as i64);
@@ -258,7 +262,7 @@ fn move_frozen(
             supervisor.clock.add_computed(step);
         }
         // All guests are stopped, even if a component of the supervisor already has data for them.
-        kick::kick_waiting(pids, supervisor.wait_range());
+        interrupt::interrupt_waiting(pids, supervisor.wait_range());
     })
 }
 
