@@ -141,7 +141,8 @@ bench: packages-test build .venv/ready ## All benchmarks, as tables; and the pro
 	$(BINARY) bench all
 	examples/ieee13/demo.sh $(BINARY) runs/bench "90 s"
 
-lint: packages-build ## Formatting and static checks
+lint: packages-lint ## Formatting and static checks
+	scripts/lint-shell
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --manifest-path $(PEERS) --check
 	$(CARGO) fmt --manifest-path $(MPI) --check
@@ -181,9 +182,11 @@ clean: ## Remove what was built (not what was measured)
 	touch $@
 
 # Debian packages, by the targets that need them.
-.PHONY: packages-build packages-demo packages-test packages-bpf packages-report packages-scale packages-mpi packages-aarch64 packages-phc packages-vm packages-gpio packages-foreign
+.PHONY: packages-build packages-lint packages-demo packages-test packages-bpf packages-report packages-scale packages-mpi packages-aarch64 packages-phc packages-vm packages-gpio packages-foreign
 packages-build:
 	@scripts/packages gcc:gcc ld:binutils python3:python3 @ensurepip:python3-venv @python.h:python3-dev
+packages-lint: packages-build
+	@scripts/packages shellcheck:shellcheck git:git
 packages-demo: packages-build
 	@scripts/packages arpspoof:dsniff
 packages-test: packages-demo
