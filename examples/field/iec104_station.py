@@ -23,7 +23,6 @@ breaker = station.add_point(io_address=12, type=c104.Type.C_SC_NA_1)
 client.start()
 
 
-
 def sent_current() -> float:
     """The next value. On a busy machine c104 sometimes connects and forgets to ask for values; then it is told again."""
     while True:

@@ -28,10 +28,19 @@ STORIES = {
     "slow": ("A link gets slow", "Cameras fill the link that leads to the left controllers, for ten seconds."),
     "one-way": ("A link gets slow one way", "The same link, filled on the way to the left controllers only."),
     "pause": ("The planner is paused", "The hosts of both planners stand for four seconds."),
-    "rogue-unsigned": ("A rogue clock lies, unsigned", "A better PTP master appears, whose time is wrong. Plain clocks go by SNTP."),
+    "rogue-unsigned": (
+        "A rogue clock lies, unsigned",
+        "A better PTP master appears, whose time is wrong. Plain clocks go by SNTP.",
+    ),
     "rogue-signed": ("A rogue clock lies, signed", "The same rogue, where the left controller asks for signatures."),
-    "machine": ("The planner in a virtual machine", "Nothing happens; the planner is in an emulated machine, which reads its host's timeline."),
-    "machine-paused": ("Its virtual machine is paused", "The host with the planner's machine stands for four seconds, and so all of that."),
+    "machine": (
+        "The planner in a virtual machine",
+        "Nothing happens; the planner is in an emulated machine, which reads its host's timeline.",
+    ),
+    "machine-paused": (
+        "Its virtual machine is paused",
+        "The host with the planner's machine stands for four seconds, and so all of that.",
+    ),
 }
 
 

@@ -127,8 +127,12 @@ def power_of_two(text):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--hosts", type=power_of_two, default=8, help="of each tree, a power of two, 4 to 128 (default 8)")
-    parser.add_argument("--trees", type=int, choices=range(1, 9), default=1, help="joined by a simulated network (default 1)")
+    parser.add_argument(
+        "--hosts", type=power_of_two, default=8, help="of each tree, a power of two, 4 to 128 (default 8)"
+    )
+    parser.add_argument(
+        "--trees", type=int, choices=range(1, 9), default=1, help="joined by a simulated network (default 1)"
+    )
     parser.add_argument("--delay", default="5 ms", help="between each tree and the core (default 5 ms)")
     parser.add_argument("--seconds", type=int, default=20, help="virtual length of the run (default 20)")
     spread = "seconds over which senders begin; those that begin at once ask for addresses at once (default 0)"

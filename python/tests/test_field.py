@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 
 import pytest
+
 import recorded
 from timeloom import modbus
 from timeloom.results import Run

@@ -14,6 +14,7 @@ import polars
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
 import recorded
 from timeloom import run_tables
 from timeloom.results import NotARun, OlderLayout, Run, Sweep, Unfinished

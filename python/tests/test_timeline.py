@@ -12,12 +12,23 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from worlds import timeloom_binary
 
 from timeloom.timeline import (
-    Degradation, ErrorCode, Mode, Order, Policy, Requirement, Schedule, Stamp, Status, Timeline, TimelineError,
-    Timer, Woken,
+    Degradation,
+    ErrorCode,
+    Mode,
+    Order,
+    Policy,
+    Requirement,
+    Schedule,
+    Stamp,
+    Status,
+    Timeline,
+    TimelineError,
+    Timer,
+    Woken,
 )  # fmt: skip
+from worlds import timeloom_binary
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = """

@@ -7,9 +7,9 @@ import argparse
 import random
 import struct
 import sys
-from pathlib import Path
 
 import pytest
+
 from worlds import CASE
 
 sys.path[:0] = [str(CASE), str(CASE.parent / "sdn")]

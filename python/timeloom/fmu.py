@@ -129,9 +129,7 @@ def _scalars(description: ModelDescription) -> dict[str, ScalarVariable]:
     return {
         variable.name: variable
         for variable in description.modelVariables
-        if variable.type in ("Real", "Float64")
-        and not variable.dimensions
-        and variable.causality != "independent"
+        if variable.type in ("Real", "Float64") and not variable.dimensions and variable.causality != "independent"
     }
 
 

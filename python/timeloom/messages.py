@@ -278,9 +278,7 @@ class _Agenda:
     def _run(self) -> None:
         while (due := self._next()) is not None:
             message, now = due
-            self._told(
-                Message(message.key, message.payload, message.sent, message.arrived, message.act_at_ns, now)
-            )
+            self._told(Message(message.key, message.payload, message.sent, message.arrived, message.act_at_ns, now))
 
     def _next(self) -> tuple[Message, Stamp] | None:
         with self._changed:

@@ -111,16 +111,13 @@ class Agents:
         for board, lines in enumerate(before):
             eventually(
                 f"{self.what}: {NAMES[board]} goes on",
-                lambda: len(self.log(board)) > lines
-                or self.agents[board].poll() is not None,
+                lambda: len(self.log(board)) > lines or self.agents[board].poll() is not None,
             )
         eventually("it falls", lambda: self.wire.stuck.value or not self.wire.level.value)
         return json.loads(line)["virtual_ns"]
 
     def ended(self, index):
-        return eventually(
-            f"{self.what}: {NAMES[index]} ends", lambda: self.agents[index].poll() is not None
-        )
+        return eventually(f"{self.what}: {NAMES[index]} ends", lambda: self.agents[index].poll() is not None)
 
     def end(self):
         for agent in self.agents:
@@ -267,8 +264,7 @@ def alone(boards, wire):
             most += -begun if high else done
         assert len(seen) == 2 * PAUSES, len(seen)
         assert least <= stood[-1] <= most, (NAMES[index], least, stood[-1], most)
-        say(f"alone: {NAMES[index]} stood for {stood[-1]} ns; its wire was high for "
-            f"{least} to {most} ns")
+        say(f"alone: {NAMES[index]} stood for {stood[-1]} ns; its wire was high for {least} to {most} ns")
     say(
         f"alone: after {PAUSES} pauses the boards' clocks differ by {max(stood) - min(stood)} ns "
         "by what the wire's process takes from board to board"

@@ -27,7 +27,9 @@ def main(name: str) -> None:
             turns += 1
         now = timeline.read()
         assert granted.compare(now) == Order.BEFORE
-        print(f"the lease is over, certainly by {now.earliest_ns - granted.latest_ns - LEASE_NS} ns, after {turns} turns")
+        print(
+            f"the lease is over, certainly by {now.earliest_ns - granted.latest_ns - LEASE_NS} ns, after {turns} turns"
+        )
 
         ticks, event = timeline.event()
         print(f"an event at {event!r}, again {timeline.convert(ticks)!r}")
