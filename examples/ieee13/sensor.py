@@ -47,7 +47,9 @@ class Meter:
             log.warning("the meter fails: %s", error)
             self.client.close()
             return None
-        return values[:3], dict(zip(LOADS, values[3:], strict=True))
+        assert isinstance(values, list)  # of more than one register
+        powers = [float(value) for value in values]
+        return powers[:3], dict(zip(LOADS, powers[3:], strict=True))
 
 
 class Uplink:
@@ -101,7 +103,8 @@ class Uplink:
 
 def run(options: argparse.Namespace) -> None:
     meter = Meter(*options.meter)
-    uplink = Uplink(*options.controller, options.silence_s)
+    host, port = options.controller
+    uplink = Uplink(host, port, options.silence_s)
     period_ns = round(options.period_s * 1e9)
     began_s = time.monotonic()
     sequence = 0

@@ -275,7 +275,8 @@ def main(out: str, given: list[str]) -> None:
     drop = sum(bool(cell_run.last("plain.dropped")) for cell_run in runs)
     kept = all(cell_run.last("cell.dropped") == 0 for cell_run in runs)
     lead = (
-        f"Two arms carry one part together by time-stamped commands. In {len(runs)} run{'s' * (len(runs) > 1)} the cell "
+        f"Two arms carry one part together by time-stamped commands. "
+        f"In {len(runs)} run{'s' * (len(runs) > 1)} the cell "
         f"that asks how good its time is {'never drops a part' if kept else '<b class=fail>drops parts</b>'}. "
         f"Beside it the same cell with plain clocks drops parts in {drop} of them. "
         f"The part slips when the arms' ends disagree by more than {TOLERANCE_MM} mm."

@@ -30,7 +30,7 @@ SECOND = """<?xml version="1.0" encoding="UTF-8"?>
   </ModelVariables>
   <ModelStructure><Outputs><Unknown index="2"/></Outputs></ModelStructure>
 </fmiModelDescription>
-"""
+"""  # noqa: E501  # lines of the file that it makes
 
 THIRD = """<?xml version="1.0" encoding="UTF-8"?>
 <fmiModelDescription fmiVersion="3.0" modelName="lag" instantiationToken="{{lag}}">

@@ -144,7 +144,7 @@ def run(tmp_path: Path) -> Iterator[str]:
         "run",
         "examples/hello/hello.toml",
         "-o",
-        tmp_path / "run",
+        str(tmp_path / "run"),
         "--set",
         "time.duration=1 h",
     ]

@@ -56,7 +56,7 @@ def relate(machines):
     pages = [machine.page() for machine in machines]
     truth = start([CLOCKS, "truth", str(DIRECTORY / "page")])
     try:
-        return [machine.relate(CLOCKS, page) for machine, page in zip(machines, pages)]
+        return [machine.relate(CLOCKS, page) for machine, page in zip(machines, pages, strict=True)]
     finally:
         truth.kill()
         truth.wait()
@@ -79,7 +79,7 @@ def agents(machines):
                 command += ["--peer", f"{other.name}={other.address}:5500"]
         machine.begin("watched", *command, "--", CLOCKS, "watch")
     for machine in machines:
-        eventually(f"time begins on {machine.name}", lambda: samples(machine))
+        eventually(f"time begins on {machine.name}", lambda machine=machine: samples(machine))
 
 
 CASE = """
@@ -124,7 +124,7 @@ def placed(machines):
             "--key-file", "/mnt/key", "--directory", "/tmp/agent", "--name", machine.name,
         )  # fmt: skip
     for machine in machines:
-        eventually(f"{machine.name} serves", lambda: "waits for runs" in machine.said("serves"))
+        eventually(f"{machine.name} serves", lambda machine=machine: "waits for runs" in machine.said("serves"))
     case = DIRECTORY / "case.toml"
     case.write_text("\n".join(lines))
     asked = subprocess.run([TIMELOOM, "doctor", "--json", "--agents", case], capture_output=True, text=True)
@@ -178,7 +178,10 @@ def take_turns(machines, lengths):
         held = master.run(TIMELOOM, "hold", "--json", "--name", master.name, "--", "/bin/sleep", f"{length:.3f}")
         at = json.loads(held.splitlines()[0])["virtual_ns"]
         for machine in machines:
-            eventually(f"{machine.name} goes on", lambda: len(pauses(machine)) > turn + 1)
+            eventually(
+                f"{machine.name} goes on",
+                lambda machine=machine, turn=turn: len(pauses(machine)) > turn + 1,
+            )
             assert pauses(machine)[turn + 1]["at_ns"] == at, (turn, machine.name)
         if turn % 12 == 11:
             say(f"{turn + 1} pauses")
@@ -237,7 +240,7 @@ def main():
 
 def report(machines, before, after):
     relations = []
-    for machine, old, new in zip(machines, before, after):
+    for machine, old, new in zip(machines, before, after, strict=True):
         # Counters of this host's processors may differ slightly, and with them the two ends.
         low, high = max(old[0], new[0]), min(old[1], new[1])
         assert low - high < before[0][2] * 50e-6, f"{machine.name} jumped: {old} {new}"
@@ -249,7 +252,7 @@ def report(machines, before, after):
             f"known within {both[1] - both[0]} ticks"
         )
     logs = [pauses(machine)[: PAUSES + 1] for machine in machines]
-    for number, entries in enumerate(zip(*logs)):
+    for number, entries in enumerate(zip(*logs, strict=True)):
         assert len({entry["at_ns"] for entry in entries}) == 1, (number, entries)
     errors = [entry["timeline_error_ns"] for log in logs for entry in log[1:]]
     say(

@@ -8,7 +8,7 @@ The daemon: `timeloom timeline serve`.
 import sys
 import threading
 
-from timeloom.timeline import Order, Requirement, Schedule, Timeline
+from timeloom.timeline import Change, Order, Requirement, Schedule, Timeline
 
 LEASE_NS = 20_000_000
 
@@ -17,7 +17,12 @@ def main(name: str) -> None:
     timeline = Timeline(name)
     told = threading.Event()
     with timeline.bind(Requirement.within(500_000_000)) as binding:
-        binding.subscribe(lambda change: (print("the clock is", "good" if change.met else change.reason), told.set()))
+
+        def tell(change: Change) -> None:
+            print("the clock is", "good" if change.met else change.reason)
+            told.set()
+
+        binding.subscribe(tell)
 
         granted = timeline.read()
         turns = 0

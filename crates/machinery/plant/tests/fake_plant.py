@@ -38,7 +38,8 @@ def advance(to_ns):
 
 for line in lines:
     request = json.loads(line)
-    op, ok = request["op"], {}
+    op = request["op"]
+    ok: dict[str, object] = {}
     if journal:
         journal.write(line.decode())
     if misdeed == "die-on-" + op:
