@@ -11,3 +11,4 @@ mod scripts;
 mod targets;
 mod twin_enums;
 mod unsafe_code;
+mod versions;
