@@ -141,7 +141,9 @@ bench: packages-test build .venv/ready ## All benchmarks, as tables; and the pro
 	$(BINARY) bench all
 	examples/ieee13/demo.sh $(BINARY) runs/bench "90 s"
 
-lint: packages-build ## Formatting and static checks
+lint: packages-lint .venv/ready .venv-lint/ready ## Formatting and static checks: Rust, Python, shell scripts
+	scripts/lint-shell
+	scripts/lint-python
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --manifest-path $(PEERS) --check
 	$(CARGO) fmt --manifest-path $(MPI) --check
@@ -158,7 +160,7 @@ fmt: ## Format the sources
 
 clean: ## Remove what was built (not what was measured)
 	$(CARGO) clean
-	rm -rf .venv .venv-bridges .venv-sdn
+	rm -rf .venv .venv-bridges .venv-sdn .venv-lint
 
 # The Python environment: plants, example programs, tests. The package itself is
 # used from this tree through a .pth file, so that there is no second copy.
@@ -180,10 +182,18 @@ clean: ## Remove what was built (not what was measured)
 	.venv-sdn/bin/pip install --quiet --require-hashes -r python/sdn.lock
 	touch $@
 
+# Checks of the Python sources, by make lint.
+.venv-lint/ready: python/lint.lock | packages-build
+	python3 -m venv .venv-lint
+	.venv-lint/bin/pip install --quiet --require-hashes -r python/lint.lock
+	touch $@
+
 # Debian packages, by the targets that need them.
-.PHONY: packages-build packages-demo packages-test packages-bpf packages-report packages-scale packages-mpi packages-aarch64 packages-phc packages-vm packages-gpio packages-foreign
+.PHONY: packages-build packages-lint packages-demo packages-test packages-bpf packages-report packages-scale packages-mpi packages-aarch64 packages-phc packages-vm packages-gpio packages-foreign
 packages-build:
 	@scripts/packages gcc:gcc ld:binutils python3:python3 @ensurepip:python3-venv @python.h:python3-dev
+packages-lint: packages-build
+	@scripts/packages shellcheck:shellcheck git:git
 packages-demo: packages-build
 	@scripts/packages arpspoof:dsniff
 packages-test: packages-demo

@@ -80,10 +80,10 @@ impl Datagram {
         let words = [
             self.number,
             self.acknowledges,
-            self.stamp.as_ns() as u64,
-            self.uncertainty.as_ns() as u64,
-            stamp as u64,
-            kept as u64,
+            self.stamp.as_ns().cast_unsigned(),
+            self.uncertainty.as_ns().cast_unsigned(),
+            stamp.cast_unsigned(),
+            kept.cast_unsigned(),
             record.pause,
             record.members.to_bits(),
             record.silent.to_bits(),
@@ -103,7 +103,7 @@ impl Datagram {
             let bytes = bytes[at..].first_chunk().expect("a word within a datagram");
             u64::from_le_bytes(*bytes)
         };
-        let instant = |at: usize| word(at) as i64;
+        let instant = |at: usize| word(at).cast_signed();
         if &bytes[..4] != MAGIC || bytes[4] != VERSION || bytes[84] > 3 {
             return None;
         }
@@ -164,18 +164,24 @@ fn words(stage: &Stage) -> (u8, [u8; 3], [u64; 3]) {
     let instants = |number, words| (number, [0; 3], words);
     match *stage {
         Stage::Joining => instants(0, [0; 3]),
-        Stage::Running(Resumption { from, at }) => {
-            instants(1, [from.as_ns() as u64, at.as_ns() as u64, 0])
-        }
+        Stage::Running(Resumption { from, at }) => instants(
+            1,
+            [from.as_ns().cast_unsigned(), at.as_ns().cast_unsigned(), 0],
+        ),
         Stage::Closing { ceiling, before } => {
             let ns = [ceiling.as_ns(), before.from.as_ns(), before.at.as_ns()];
-            instants(2, ns.map(|ns| ns as u64))
+            instants(2, ns.map(i64::cast_unsigned))
         }
-        Stage::Bound { at } => instants(3, [at.as_ns() as u64, 0, 0]),
-        Stage::Standing { at } => instants(4, [at.as_ns() as u64, 0, 0]),
-        Stage::Ready { at, go, joiners } => {
-            instants(5, [at.as_ns() as u64, go.as_ns() as u64, joiners.to_bits()])
-        }
+        Stage::Bound { at } => instants(3, [at.as_ns().cast_unsigned(), 0, 0]),
+        Stage::Standing { at } => instants(4, [at.as_ns().cast_unsigned(), 0, 0]),
+        Stage::Ready { at, go, joiners } => instants(
+            5,
+            [
+                at.as_ns().cast_unsigned(),
+                go.as_ns().cast_unsigned(),
+                joiners.to_bits(),
+            ],
+        ),
         Stage::Stopped(Halt { by, why }) => {
             let (why, host) = match why {
                 HaltCause::Silent(host) => (0, host.number()),
@@ -193,7 +199,7 @@ fn words(stage: &Stage) -> (u8, [u8; 3], [u64; 3]) {
 
 fn stage(number: u8, halt: [u8; 3], words: [u64; 3]) -> Option<Stage> {
     let [a, b, c] = words;
-    let (at, ns) = (Instant::from_ns(a as i64), |word| word as i64);
+    let (at, ns) = (Instant::from_ns(a.cast_signed()), u64::cast_signed);
     let used = [0, 2, 3, 1, 1, 3, 0].get(usize::from(number))?;
     let idle = words[*used..].iter().all(|word| *word == 0);
     if !idle || (number != 6 && halt != [0; 3]) {

@@ -16,6 +16,16 @@
 //! This crate opens no socket, reads no clock and stops no process; `timeloom-bus` does. Any host
 //! may request a pause at any time, and no host has a special role.
 #![forbid(unsafe_code)]
+// Conversions state their result (see `timeloom_time::convert`). Tests count in small numbers.
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss,
+        clippy::cast_lossless
+    )
+)]
 
 mod agreement;
 mod datagram;

@@ -27,6 +27,16 @@
 //! in bits per second on the wire. Sizes are in bytes from the IP header on; the bytes that a link
 //! adds to each packet are its `overhead_bytes`. Links store and forward.
 #![forbid(unsafe_code)]
+// Conversions state their result (see `timeloom_time::convert`). Tests count in small numbers.
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss,
+        clippy::cast_lossless
+    )
+)]
 
 mod assemble;
 mod build;

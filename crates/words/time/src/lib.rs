@@ -21,7 +21,18 @@
 //! ```
 #![cfg_attr(not(any(test, feature = "std")), no_std)]
 #![forbid(unsafe_code)]
+// Conversions state their result (see `convert`). Tests count in small numbers.
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss,
+        clippy::cast_lossless
+    )
+)]
 
+pub mod convert;
 mod duration;
 mod instant;
 #[cfg(feature = "std")]
