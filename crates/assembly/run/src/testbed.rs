@@ -14,9 +14,11 @@ use timeloom_scenario::{Host, Plan};
 use timeloom_sys::wall_now;
 use timeloom_time::{Instant, Virtual};
 
+use crate::agent::dilate_all;
 use crate::containers::TIMELINES;
 use crate::error::RunError;
 use crate::names::Identities;
+use crate::placed::Together;
 use crate::record::{LOCAL, Scribe};
 use crate::rights;
 use crate::simulated::Company;
@@ -50,6 +52,8 @@ pub(crate) struct Keyboard {
     begun: Mutex<bool>,
     /// True if pauses are agreed on with other machines.
     agreed: bool,
+    /// True if a simulated network has engines on other machines.
+    has_remote_engines: bool,
     /// True if time skips in the plan's time mode.
     may_skip: bool,
     stepped: Option<Granter>,
@@ -116,7 +120,7 @@ impl Keyboard {
     /// Creates the control. With `grants`, virtual time advances only by grants.
     pub(crate) fn new(
         session: Arc<Session>,
-        (bus, agreed): (Bus, bool),
+        (bus, together): (Bus, Option<&Together>),
         may_skip: bool,
         grants: Option<Arc<Grants>>,
         directory: &Path,
@@ -126,7 +130,8 @@ impl Keyboard {
             bus,
             hold: Mutex::new(None),
             begun: Mutex::new(false),
-            agreed,
+            agreed: together.is_some(),
+            has_remote_engines: together.is_some_and(|it| it.whole.network.is_some()),
             may_skip,
             stepped: grants.map(|grants| Granter {
                 grants,
@@ -269,6 +274,17 @@ impl Controlled for Keyboard {
         hold.is_some()
     }
 
+    fn dilate(&self, factor: f64) -> Result<(), HoldError> {
+        if !self.agreed {
+            return Ok(self.session.dilate(factor)?);
+        }
+        self.has_begun()?;
+        if self.has_remote_engines {
+            return Err(HoldError::other(KeyboardError::EnginesOfAgents));
+        }
+        dilate_all(&self.session, &self.bus, factor)
+    }
+
     fn skip(self: Arc<Self>, on: bool) -> Result<(), HoldError> {
         // Only if time may skip does the session know which packets are in flight.
         if !self.may_skip {
@@ -371,6 +387,11 @@ enum KeyboardError {
     GettingReady,
     #[error("this run was not paused by hand")]
     NotPaused,
+    #[error(
+        "the simulated network of this run has engines on several agents, which run in real time \
+         between pauses: run it on one machine to dilate it"
+    )]
+    EnginesOfAgents,
     #[error(
         "this run cannot skip; set mode = \"skip\" under [time] in its scenario, or stepped = {{ \
          skip = true }}"

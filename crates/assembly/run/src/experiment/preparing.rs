@@ -95,7 +95,7 @@ impl<'a> Run<'a> {
         // `timeloom clean` would remove its cgroup.
         let keyboard = Arc::new(Keyboard::new(
             Arc::clone(&session),
-            (bus.clone(), together.is_some()),
+            (bus.clone(), together),
             plan.time.skips(),
             grants(plan, &session),
             &options.directory,
