@@ -52,8 +52,9 @@ pub(crate) struct Keyboard {
     begun: Mutex<bool>,
     /// True if pauses are agreed on with other machines.
     agreed: bool,
-    /// True if a simulated network has engines on other machines.
-    has_remote_engines: bool,
+    /// Minimum dilation, if a simulated network has engines on other machines; `None` if any
+    /// dilation is possible. The engines' bounds are for the dilation of the plan.
+    least_dilation: Option<f64>,
     /// True if time skips in the plan's time mode.
     may_skip: bool,
     stepped: Option<Granter>,
@@ -131,7 +132,9 @@ impl Keyboard {
             hold: Mutex::new(None),
             begun: Mutex::new(false),
             agreed: together.is_some(),
-            has_remote_engines: together.is_some_and(|it| it.whole.network.is_some()),
+            least_dilation: together
+                .filter(|it| it.whole.network.is_some())
+                .map(|it| it.whole.time.dilation),
             may_skip,
             stepped: grants.map(|grants| Granter {
                 grants,
@@ -279,8 +282,8 @@ impl Controlled for Keyboard {
             return Ok(self.session.dilate(factor)?);
         }
         self.has_begun()?;
-        if self.has_remote_engines {
-            return Err(HoldError::other(KeyboardError::EnginesOfAgents));
+        if let Some(least) = self.least_dilation.filter(|least| factor < *least) {
+            return Err(HoldError::other(KeyboardError::EnginesOfAgents { least }));
         }
         dilate_all(&self.session, &self.bus, factor)
     }
@@ -388,10 +391,10 @@ enum KeyboardError {
     #[error("this run was not paused by hand")]
     NotPaused,
     #[error(
-        "the simulated network of this run has engines on several agents, which run in real time \
-         between pauses: run it on one machine to dilate it"
+        "the simulated network of this run has engines on several agents, whose bounds are for a \
+         dilation of {least} or more; set a smaller `time.dilation` in its scenario"
     )]
-    EnginesOfAgents,
+    EnginesOfAgents { least: f64 },
     #[error(
         "this run cannot skip; set mode = \"skip\" under [time] in its scenario, or stepped = {{ \
          skip = true }}"
