@@ -94,20 +94,22 @@ pub(crate) fn program(guest: Guest) -> Vec<sock_filter> {
         Step::Load(NUMBER),
         Step::IfAtLeast(NEWEST + 1, BEYOND),
     ];
-    let jump = |steps: &mut Vec<Step>, beyond: bool| {
-        for (index, entry) in entries.iter().enumerate() {
-            let is_first = index == 0 || entries[index - 1].number != entry.number;
-            if (entry.number > NEWEST) == beyond && is_first {
-                steps.push(Step::IfEqual(entry.number, FIRST_CALL + index as Label));
-            }
+    let [mut usual, mut beyond] = [const { Vec::new() }; 2];
+    for (index, entry) in entries.iter().enumerate() {
+        let is_first = index == 0 || entries[index - 1].number != entry.number;
+        let numbers = match entry.number > NEWEST {
+            false => &mut usual,
+            true => &mut beyond,
+        };
+        if is_first {
+            numbers.push((entry.number, FIRST_CALL + index as Label));
         }
-    };
-    jump(&mut steps, false);
+    }
+    search(&mut steps, &mut usual, libc::SECCOMP_RET_ALLOW);
     // Larger numbers are calls of future kernels. On x86-64 they include calls of x32, through
     // which a program could bypass the filter. Among them, only the image's own call passes.
-    steps.extend([Step::Return(libc::SECCOMP_RET_ALLOW), Step::Mark(BEYOND)]);
-    jump(&mut steps, true);
-    steps.push(Step::Return(REFUSE));
+    steps.push(Step::Mark(BEYOND));
+    search(&mut steps, &mut beyond, REFUSE);
     for (index, entry) in entries.iter().enumerate() {
         steps.push(Step::Mark(FIRST_CALL + index as Label));
         condition(&mut steps, entry.when, label_of(entry.treatment, guest));
@@ -145,10 +147,9 @@ pub(crate) fn release_program() -> Vec<sock_filter> {
         |entry| matches!(entry.treatment, Treatment::Ask(service) if !service.outlasts_session()),
     );
     let asked: Vec<Entry> = asked.collect();
-    for (index, entry) in asked.iter().enumerate() {
-        steps.push(Step::IfEqual(entry.number, FIRST_CALL + index as Label));
-    }
-    steps.push(Step::Return(libc::SECCOMP_RET_ALLOW));
+    let label = |(index, entry): (usize, &Entry)| (entry.number, FIRST_CALL + index as Label);
+    let mut numbers: Vec<_> = asked.iter().enumerate().map(label).collect();
+    search(&mut steps, &mut numbers, libc::SECCOMP_RET_ALLOW);
     for (index, entry) in asked.iter().enumerate() {
         steps.push(Step::Mark(FIRST_CALL + index as Label));
         condition(&mut steps, entry.when, TRAPPED);
@@ -156,6 +157,28 @@ pub(crate) fn release_program() -> Vec<sock_filter> {
     }
     unless_inside(&mut steps, TRAPPED, TRAP);
     assemble(&steps)
+}
+
+/// Emits code that goes to the label of the loaded call number, or returns `otherwise`. Sorts the
+/// numbers and searches them by halves: the kernel runs the filter at each trap, at each call of
+/// the image, and at each return from a signal handler.
+fn search(steps: &mut Vec<Step>, numbers: &mut [(u32, Label)], otherwise: u32) {
+    numbers.sort_unstable();
+    halve(steps, numbers, otherwise);
+}
+
+fn halve(steps: &mut Vec<Step>, numbers: &[(u32, Label)], otherwise: u32) {
+    if numbers.len() <= COMPARED_IN_TURN {
+        let tests = numbers.iter();
+        steps.extend(tests.map(|&(number, label)| Step::IfEqual(number, label)));
+        return steps.push(Step::Return(otherwise));
+    }
+    let (lower, upper) = numbers.split_at(numbers.len() / 2);
+    let of_upper = UPPER_HALF + upper[0].1;
+    steps.push(Step::IfAtLeast(upper[0].0, of_upper));
+    halve(steps, lower, otherwise);
+    steps.push(Step::Mark(of_upper));
+    halve(steps, upper, otherwise);
 }
 
 /// Emits code at `label` that returns `action`, but lets calls from inside the image pass. A call
@@ -213,7 +236,11 @@ const OUTSIDE: Label = 200;
 const JUDGED: Label = 300;
 const ALLOWED: Label = 400;
 const FIRST_CALL: Label = 1_000;
+/// Offset that [`halve`] adds to the label of a call, for a label of its own.
+const UPPER_HALF: Label = 10_000;
 const LOCAL: Label = 100_000;
+/// Number of calls that the filter compares one after the other.
+const COMPARED_IN_TURN: usize = 3;
 
 pub(crate) mod oracle;
 #[cfg(test)]

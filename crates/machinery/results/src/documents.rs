@@ -83,9 +83,10 @@ impl RunDirectory {
         self.tree.read_text(REPORT, REPORT_BYTES)
     }
 
-    /// Returns true if there is a `report.html`.
+    /// Returns true if there is a `report.html` that [`Self::report`] can open: a link or a FIFO of
+    /// this name is none.
     pub fn has_report(&self) -> bool {
-        self.tree.has(REPORT)
+        self.tree.has_file(REPORT)
     }
 
     fn write_json(&self, name: &str, value: &impl Serialize) -> Result<(), ResultsError> {

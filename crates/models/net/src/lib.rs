@@ -58,7 +58,7 @@ pub use config::{ETHERNET_OVERHEAD, Impairment, LinkConfig, QueueConfig, RedConf
 pub use error::BuildError;
 pub use fluid::{FluidConfig, FluidId, FluidLinkStats, FluidPattern, FluidStats};
 pub use ids::{FlowId, Node, SourceId};
-pub use kernel_tcp::{TcpSeen, TcpTimerStats};
+pub use kernel_tcp::{Acknowledgement, SentSegment, TcpTimerStats};
 pub use node::frame::Frame;
 pub use packet::{Kind, Packet, PortId};
 pub use tables::buffers::{Checksum, LARGE, Offload, Train, TrainProtocol};

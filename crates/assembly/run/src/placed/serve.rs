@@ -197,7 +197,7 @@ impl Agent {
         let prepare = match receiver.hear()? {
             ToAgent::Prepare(prepare) => prepare,
             ToAgent::Describe => {
-                let busy = self.busy.try_lock().is_err();
+                let busy = matches!(self.busy.try_lock(), Err(TryLockError::WouldBlock));
                 let said = self.serve.describe(busy);
                 return sender.say(&FromAgent::Described(Box::new(said)));
             }

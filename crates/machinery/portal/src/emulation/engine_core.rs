@@ -318,8 +318,10 @@ impl Core {
                     world.send_frame(node, buffer, used, offload, agenda);
                 });
                 if self.reproduces {
-                    let seen = self.paced.engine.model.tcp_seen(node);
-                    attachment.repair.note_sent(seen, wall_now());
+                    let sent = self.paced.engine.model.take_sent_segment(node);
+                    if let Some(segment) = sent {
+                        attachment.repairs.note_sent(&segment, wall_now());
+                    }
                 }
             }
         }
@@ -336,11 +338,12 @@ impl Core {
         let mut any = false;
         while let Some(node) = world.next_frame() {
             let after_gap = world.next_frame_after_gap();
-            if let Some(index) = by_node.get(&node).filter(|_| self.reproduces) {
+            let waits = by_node.get(&node).filter(|_| self.reproduces);
+            if let Some((acknowledgement, index)) = after_gap.zip(waits) {
                 let attachment = &mut attachments[*index];
-                let round_trip = after_gap.map(|ends| attachment.shortest_round_trip(ends));
-                let seen = world.tcp_seen(node);
-                if let Some(until) = attachment.repair.not_before(seen, round_trip) {
+                let round_trip = attachment.shortest_round_trip(acknowledgement.ends);
+                let until = attachment.repairs.not_before(&acknowledgement, round_trip);
+                if let Some(until) = until {
                     rest(until);
                 }
             }
@@ -355,10 +358,10 @@ impl Core {
                 }
                 attachments[*index].give(&frame);
             });
-            if let Some((ends, index)) = after_gap.zip(by_node.get(&node)) {
+            if let Some((acknowledgement, index)) = after_gap.zip(by_node.get(&node)) {
                 let attachment = &mut attachments[*index];
                 attachment.flush();
-                attachment.note_gap(ends);
+                attachment.note_gap(acknowledgement.ends);
                 // The next frame must not come before the decision in one run, and after it in
                 // another.
                 while self.reproduces && attachment.is_undecided() {

@@ -150,10 +150,13 @@ impl SackBlocks {
         self.count == 0
     }
 
-    #[cfg(test)]
-    pub(super) fn one(from: u32, to: u32) -> Self {
+    /// Returns the first four of `blocks`.
+    pub(super) fn new(blocks: &[(u32, u32)]) -> Self {
         let mut all = Self::default();
-        (all.blocks[0], all.count) = ((from, to), 1);
+        for (place, block) in all.blocks.iter_mut().zip(blocks) {
+            *place = *block;
+            all.count += 1;
+        }
         all
     }
 

@@ -12,6 +12,7 @@ use timeloom_time::{Duration, Instant, Virtual};
 
 use super::copies::Copy;
 use super::estimator::{LEAST_TIMEOUT, LinuxRtt};
+use super::retransmissions::Retransmissions;
 use super::scoreboard::{Scoreboard, is_within};
 use super::segment::{Segment, before, scaled, window_bytes};
 use super::ticks::Ticks;
@@ -25,6 +26,10 @@ pub(super) struct Sending<C> {
     next: u32,
     copies: VecDeque<Copy<C>>,
     board: Scoreboard,
+    /// Retransmissions by the kernel.
+    retransmissions: Retransmissions,
+    /// True if the kernel may answer the last acknowledgement with a retransmission.
+    may_repair: bool,
     rtt: LinuxRtt,
     /// Number of doublings of the timeout; the item below is the number of timeouts since the last
     /// progress.
@@ -95,6 +100,8 @@ impl<C: core::marker::Copy> Sending<C> {
             next: first.seq,
             copies: VecDeque::new(),
             board: Scoreboard::default(),
+            retransmissions: Retransmissions::default(),
+            may_repair: false,
             rtt: LinuxRtt::default(),
             doublings: 0,
             timeouts: 0,
@@ -131,6 +138,11 @@ impl<C: core::marker::Copy> Sending<C> {
     /// Returns the number of segments that the kernel itself has retransmitted.
     pub(super) fn resent(&self) -> u64 {
         self.stats.resent
+    }
+
+    /// Returns true if the kernel may answer the last acknowledgement with a retransmission.
+    pub(super) fn may_repair(&self) -> bool {
+        self.may_repair
     }
 
     /// Returns the activity of this connection's timers.
@@ -215,6 +227,7 @@ impl<C: core::marker::Copy> Sending<C> {
         if self.opening != Opening::Done {
             return;
         }
+        self.retransmissions.add((seq, end), self.next);
         self.stats.resent += u64::from(segment.payload.div_ceil(segment.each).max(1));
         self.recovery.get_or_insert(self.next);
         if !before(self.una, seq) {
@@ -275,6 +288,10 @@ impl<C: core::marker::Copy> Sending<C> {
             self.rtt.sample(sample, ack, self.next);
             self.doublings = 0;
         }
+        // The acknowledgement of a retransmission may show that later segments were lost.
+        let is_repaired = self.retransmissions.acknowledge(self.una);
+        let follows = self.retransmissions.may_follow(self.una, &self.board);
+        self.may_repair = follows || is_repaired && before(self.una, self.next);
         if self.recovery.is_some_and(|until| !before(self.una, until)) {
             self.recovery = None;
         }
