@@ -305,6 +305,10 @@ impl RunRecorder {
                     .clock(&row(ClockAction::Other(edge.into()), at)),
             );
         }
+        if pause.changed {
+            let text = format!("dilation {} from now on, on all agents", pause.dilation);
+            self.event_at(pause.at, "clock", "dilated", &text);
+        }
         let ahead = pause.ahead.filter(|_| pause.asked);
         let deviation = pause.deviation.map(|(deviation, _)| deviation);
         let signals = [

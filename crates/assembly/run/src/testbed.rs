@@ -14,9 +14,11 @@ use timeloom_scenario::{Host, Plan};
 use timeloom_sys::wall_now;
 use timeloom_time::{Instant, Virtual};
 
+use crate::agent::dilate_all;
 use crate::containers::TIMELINES;
 use crate::error::RunError;
 use crate::names::Identities;
+use crate::placed::Membership;
 use crate::record::{LOCAL, RunRecorder};
 use crate::rights;
 use crate::simulated::EngineConnections;
@@ -50,6 +52,9 @@ pub(crate) struct ControlEndpoint {
     begun: Mutex<bool>,
     /// True if pauses are agreed on with other machines.
     agreed: bool,
+    /// Minimum dilation, if a simulated network has engines on other machines; `None` if any
+    /// dilation is possible. The engines' bounds are for the dilation of the plan.
+    least_dilation: Option<f64>,
     /// True if time skips in the plan's time mode.
     may_skip: bool,
     stepped: Option<Granter>,
@@ -116,7 +121,7 @@ impl ControlEndpoint {
     /// Creates the control. With `grants`, virtual time advances only by grants.
     pub(crate) fn new(
         session: Arc<Session>,
-        (bus, agreed): (Bus, bool),
+        (bus, together): (Bus, Option<&Together>),
         may_skip: bool,
         grants: Option<Arc<Grants>>,
         directory: &Path,
@@ -126,7 +131,10 @@ impl ControlEndpoint {
             bus,
             hold: Mutex::new(None),
             begun: Mutex::new(false),
-            agreed,
+            agreed: together.is_some(),
+            least_dilation: together
+                .filter(|it| it.whole.network.is_some())
+                .map(|it| it.whole.time.dilation),
             may_skip,
             stepped: grants.map(|grants| Granter {
                 grants,
@@ -269,6 +277,17 @@ impl Controlled for ControlEndpoint {
         hold.is_some()
     }
 
+    fn dilate(&self, factor: f64) -> Result<(), HoldError> {
+        if !self.agreed {
+            return Ok(self.session.dilate(factor)?);
+        }
+        self.has_begun()?;
+        if let Some(least) = self.least_dilation.filter(|least| factor < *least) {
+            return Err(HoldError::other(KeyboardError::EnginesOfAgents { least }));
+        }
+        dilate_all(&self.session, &self.bus, factor)
+    }
+
     fn skip(self: Arc<Self>, on: bool) -> Result<(), HoldError> {
         // Only if time may skip does the session know which packets are in flight.
         if !self.may_skip {
@@ -374,6 +393,11 @@ enum ControlEndpointError {
     GettingReady,
     #[error("this run was not paused by hand")]
     NotPaused,
+    #[error(
+        "the simulated network of this run has engines on several agents, whose bounds are for a \
+         dilation of {least} or more; set a smaller `time.dilation` in its scenario"
+    )]
+    EnginesOfAgents { least: f64 },
     #[error(
         "this run cannot skip; set mode = \"skip\" under [time] in its scenario, or stepped = {{ \
          skip = true }}"

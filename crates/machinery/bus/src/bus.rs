@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use timeloom_sys::wall_now;
-use timeloom_time::{Duration, Instant, Virtual, Wall};
+use timeloom_time::{Dilation, Duration, Instant, Virtual, Wall};
 
 use crate::error::BusError;
 use crate::level::{Level, Next};
@@ -122,6 +122,36 @@ impl Bus {
                 }
             }
         }
+    }
+
+    /// Changes the dilation of everything on the line, in a pause: all resume from one virtual
+    /// instant with the new dilation, and that instant is returned.
+    ///
+    /// The call returns when the pause has ended. If other holds prolong it by more than two
+    /// seconds of wall time, or if this machine knows of other holds, the call returns before; the
+    /// change is then in force when the pause ends. Both texts are as for [`Self::hold`].
+    ///
+    /// # Errors
+    /// Fails if the testbed could not be paused, or if the wire cannot carry a dilation.
+    pub fn dilate(
+        &self,
+        requester: &str,
+        reason: &str,
+        dilation: Dilation,
+    ) -> Result<Instant<Virtual>, BusError> {
+        let failed = |source| BusError::Dilate {
+            requester: requester.to_owned(),
+            source,
+        };
+        let wire = &self.0.wire;
+        let hold = self.hold(requester, reason)?;
+        let at = hold.instant();
+        wire.dilate(dilation).map_err(failed)?;
+        drop(hold);
+        if self.holders().is_empty() {
+            wire.wait_for_end_of(at, END_WITHIN).map_err(failed)?;
+        }
+        Ok(at)
     }
 
     /// Returns the requesters that have a hold now, with the times of their grants.
@@ -335,6 +365,9 @@ impl Inner {
         (self.on_failure)(BusError::Broken { cause });
     }
 }
+
+/// Maximum wait for the end of a pause in which the dilation is changed.
+const END_WITHIN: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// Guard that marks the bus as broken if the wire or the testbed panics in the middle of an edge.
 struct BreakOnPanic<'a> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use timeloom_accord::HaltCause;
 use timeloom_sys::wall_now;
-use timeloom_time::{Instant, Virtual};
+use timeloom_time::{Dilation, Instant, Virtual};
 
 use crate::record::{RecordKind, Recorder};
 use crate::testbed::{Testbed, TestbedError};
@@ -50,6 +50,30 @@ pub trait Wire: Send + Sync {
     /// # Errors
     /// Fails if the testbed could not be resumed. Its state is then unknown.
     fn lower(&self, cause: Cause<'_>, frozen: Instant<Virtual>) -> Result<(), TestbedError>;
+
+    /// Requests that everything on the line resumes with this dilation from the present pause,
+    /// which this machine must hold. If several machines request one, the greatest counts.
+    ///
+    /// # Errors
+    /// Fails if the line cannot carry a dilation, or if this machine does not hold the pause.
+    fn dilate(&self, _dilation: Dilation) -> Result<(), TestbedError> {
+        Err(TestbedError::new(
+            "the line carries no dilation: agents agree on one over their network only (--listen)",
+        ))
+    }
+
+    /// Waits until the pause at the virtual instant `pause` has ended on this machine, for at most
+    /// `most`. Returns without an error if it has not ended then.
+    ///
+    /// # Errors
+    /// Fails if the run has stopped permanently meanwhile.
+    fn wait_for_end_of(
+        &self,
+        _pause: Instant<Virtual>,
+        _most: Duration,
+    ) -> Result<(), TestbedError> {
+        Ok(())
+    }
 }
 
 /// Reason why a run on several machines has stopped permanently.

@@ -5,7 +5,8 @@
 //! their clocks diverge a little with every pause (Figure 8). Here, the hosts *agree* on a pause:
 //! all stop at one virtual instant T, no clock ever passes T, and all resume from T at one instant
 //! R of a common timeline. So the difference between two clocks is the difference between their
-//! hosts' timelines, however many pauses there were.
+//! hosts' timelines, however many pauses there were. A change of the clocks' rate is a pause too: all
+//! resume from T at the agreed new rate, so that no two clocks ever run at different rates.
 //!
 //! - [`Member`] is one host: its inputs are datagrams and time, its outputs datagrams and
 //!   [`Order`]s.
@@ -40,4 +41,4 @@ pub use agreement::{Agreement, OnSilence, Order};
 pub use datagram::{Datagram, Echo};
 pub use hosts::{HostId, Hosts};
 pub use member::{Action, Member, Mode, Moment, Settings};
-pub use record::{Halt, HaltCause, HostRecord, Resumption, Stage};
+pub use record::{Halt, HaltCause, HostRecord, Resumption, Stage, Vote};

@@ -130,7 +130,8 @@ impl Ps {
 /// Change the number of wall seconds per virtual second
 ///
 /// Programs that wait follow at once: from now on the rest of their wait takes more or less wall
-/// time.
+/// time. If the session agrees on its pauses with other machines (agents), the clocks of all change
+/// at one virtual instant, in a pause.
 #[derive(Args)]
 #[command(after_help = "Example: timeloom dilate 10   timeloom dilate 2 --host plc1")]
 pub(crate) struct Dilate {

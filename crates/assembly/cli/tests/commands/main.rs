@@ -13,6 +13,7 @@ mod iperf;
 mod new;
 mod output;
 mod placement;
+mod placement_dilated;
 mod placement_ends;
 mod placement_simulated;
 mod ptp;

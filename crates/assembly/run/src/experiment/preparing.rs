@@ -95,7 +95,7 @@ impl<'a> Run<'a> {
         // `timeloom clean` would remove its cgroup.
         let control_endpoint = Arc::new(ControlEndpoint::new(
             Arc::clone(&session),
-            (bus.clone(), membership.is_some()),
+            (bus.clone(), membership),
             plan.time.skips(),
             grants(plan, &session),
             &options.directory,

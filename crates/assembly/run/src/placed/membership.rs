@@ -5,6 +5,7 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration as StdDuration;
 
 use timeloom_accord::Settings;
 use timeloom_bus::{
@@ -18,7 +19,7 @@ use timeloom_portal::{
 };
 use timeloom_results::{Caveat, Remedy};
 use timeloom_scenario::{Plan, TunnelEnd};
-use timeloom_time::{ClockMap, Duration, Instant, Virtual, Wall};
+use timeloom_time::{ClockMap, Dilation, Duration, Instant, Virtual, Wall};
 
 use crate::agent::AgreedSession;
 use crate::error::RunError;
@@ -108,9 +109,7 @@ impl Wire for AgentBus {
         let is_open = !self.given_up.load(Ordering::SeqCst);
         match self.wire.get().filter(|_| is_open) {
             Some(wire) => wire.raise(cause),
-            None => Err(TestbedError::new(
-                "the agents are not connected to each other yet".to_owned(),
-            )),
+            None => Err(TestbedError::new(NOT_CONNECTED)),
         }
     }
 
@@ -120,7 +119,27 @@ impl Wire for AgentBus {
             None => Ok(()),
         }
     }
+
+    fn dilate(&self, dilation: Dilation) -> Result<(), TestbedError> {
+        match self.wire.get() {
+            Some(wire) => wire.dilate(dilation),
+            None => Err(TestbedError::new(NOT_CONNECTED)),
+        }
+    }
+
+    fn wait_for_end_of(
+        &self,
+        pause: Instant<Virtual>,
+        most: StdDuration,
+    ) -> Result<(), TestbedError> {
+        match self.wire.get() {
+            Some(wire) => wire.wait_for_end_of(pause, most),
+            None => Ok(()),
+        }
+    }
 }
+
+const NOT_CONNECTED: &str = "the agents are not connected to each other yet";
 
 /// Clock of the session, for tunnels that follow it.
 struct SessionClock(Arc<Clock>);
@@ -139,7 +158,11 @@ impl AgentMembership {
     /// Returns the settings of the pause bus for the agents of a plan.
     pub(super) fn settings(plan: &Plan) -> Settings {
         let placement = &plan.placement;
-        crate::agent::settings(placement.look_ahead, placement.patience)
+        Settings {
+            // The plan's dilations are within the bounds.
+            dilation: Dilation::new(plan.time.dilation).unwrap_or(Dilation::ONE),
+            ..crate::agent::settings(placement.look_ahead, placement.patience)
+        }
     }
 
     /// Connects the links that lead to other agents to the run's network.

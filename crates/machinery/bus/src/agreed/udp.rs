@@ -14,9 +14,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Duration as StdDuration;
 
-use timeloom_accord::{Datagram, Halt, HostId, Hosts, Member, Moment, Order, Action, Settings};
-use timeloom_time::{Duration, Instant, Virtual};
+use timeloom_accord::{Action, Datagram, Halt, HostId, Hosts, Member, Moment, Order, Settings};
+use timeloom_time::{Dilation, Duration, Instant, Virtual};
 
 use self::halted::Refusal;
 use self::threads::{listen, listen_to_group, obey};
@@ -72,7 +73,10 @@ struct State {
     member: Member,
     granted: Option<Instant<Virtual>>,
     halted: Option<Halt>,
-    resumed: bool,
+    /// Virtual instant from which time last continued; `None` before the start.
+    resumed: Option<Instant<Virtual>>,
+    /// Error because of which the testbed did not obey an order.
+    failed: Option<TestbedError>,
     claims: Claims,
     /// Hosts from which at least one datagram was accepted.
     heard: Hosts,
@@ -224,7 +228,8 @@ impl BoundSocket {
                 member,
                 granted: None,
                 halted: None,
-                resumed: false,
+                resumed: None,
+                failed: None,
                 claims: Claims::default(),
                 heard: Hosts::NONE,
                 refusals: BTreeMap::new(),
@@ -294,7 +299,7 @@ impl Udp {
     pub(crate) fn of_the_line(&self) -> (Option<bool>, Option<bool>) {
         let mut state = self.0.lock();
         let ended = state.claims.ended.take();
-        let others = state.resumed.then(|| state.member.others_drive());
+        let others = state.resumed.map(|_| state.member.others_drive());
         (others, ended)
     }
 }
@@ -302,7 +307,7 @@ impl Udp {
 impl MachineWire for Udp {
     fn wait_for_start_or(&self, give_up: &dyn Fn() -> bool) -> Result<bool, HaltReason> {
         let shared = &self.0;
-        let over = |state: &State| state.resumed || state.halted.is_some();
+        let over = |state: &State| state.resumed.is_some() || state.halted.is_some();
         let state = wait_or(&shared.changed, shared.lock(), over, give_up);
         shared.halted(&state).map_or(Ok(over(&state)), Err)
     }
@@ -334,6 +339,33 @@ impl Wire for Udp {
     fn lower(&self, _: Cause<'_>, _: Instant<Virtual>) -> Result<(), TestbedError> {
         self.0.claim(|claims| claims.hold = false);
         Ok(())
+    }
+
+    fn dilate(&self, dilation: Dilation) -> Result<(), TestbedError> {
+        let accepted = self.0.tell(|member, _| member.dilate(dilation));
+        accepted.then_some(()).ok_or_else(|| {
+            let halted = self.halted().map(TestbedError::from);
+            halted.unwrap_or_else(|| TestbedError::new("this machine does not hold the pause"))
+        })
+    }
+
+    fn wait_for_end_of(
+        &self,
+        pause: Instant<Virtual>,
+        most: StdDuration,
+    ) -> Result<(), TestbedError> {
+        let shared = &self.0;
+        let goes_on = |state: &mut State| {
+            let ended = state.resumed.is_some_and(|from| from >= pause);
+            !ended && state.halted.is_none()
+        };
+        let waited = shared
+            .changed
+            .wait_timeout_while(shared.lock(), most, goes_on);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        shared
+            .halted(&state)
+            .map_or(Ok(()), |halted| Err(halted.into()))
     }
 }
 

@@ -8,8 +8,9 @@
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use timeloom_time::{Instant, Virtual};
+use timeloom_time::{Dilation, Instant, Virtual};
 
 use super::line::{Fault, LineEvent, LineSettings};
 use super::monitor::{LineListener, LineMonitor, NetworkView};
@@ -109,6 +110,14 @@ impl Wire for NetworkedWire {
         }
         self.udp.will_drive(false);
         self.udp.lower(cause, frozen)
+    }
+
+    fn dilate(&self, dilation: Dilation) -> Result<(), TestbedError> {
+        self.udp.dilate(dilation)
+    }
+
+    fn wait_for_end_of(&self, pause: Instant<Virtual>, most: Duration) -> Result<(), TestbedError> {
+        self.udp.wait_for_end_of(pause, most)
     }
 }
 

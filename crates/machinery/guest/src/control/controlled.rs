@@ -25,6 +25,14 @@ pub trait Controlled: Send + Sync {
     fn is_held(&self) -> bool {
         self.session().clock().is_paused()
     }
+    /// Sets the wall seconds per virtual second. If the pauses of the session are agreed on with
+    /// other machines, the clocks of all machines change at the same virtual instant.
+    ///
+    /// # Errors
+    /// Fails if the clock cannot have this dilation, or if the machines cannot agree on it.
+    fn dilate(&self, factor: f64) -> Result<(), HoldError> {
+        Ok(self.session().dilate(factor)?)
+    }
     /// Enables or disables skipping of time while all threads wait.
     fn skip(self: Arc<Self>, on: bool) -> Result<(), HoldError>;
     /// Stops the session until the returned value is dropped, independently of other holders.

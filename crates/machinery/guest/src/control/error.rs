@@ -99,7 +99,7 @@ pub(crate) enum Refusal {
     EnterAlone,
     #[error(
         "the pauses of this session are agreed on with other machines, \
-         so its clock cannot be changed alone; `timeloom hold` or `pause` stops all"
+         so its clock cannot be changed alone; `timeloom pause`, `hold` and `dilate` act on all"
     )]
     Agreed,
     /// The client requested a hold on a connection that already has another purpose.

@@ -101,10 +101,7 @@ fn carry_out<C: Controlled>(
     let session = held.session();
     let changes_the_clock = matches!(
         request,
-        Request::Dilate { .. }
-            | Request::Step { .. }
-            | Request::RunUntil { .. }
-            | Request::Host { .. }
+        Request::Step { .. } | Request::RunUntil { .. } | Request::Host { .. }
     );
     if changes_the_clock && held.is_agreed() {
         return Err(Refusal::Agreed);
@@ -124,7 +121,7 @@ fn carry_out<C: Controlled>(
         // else.
         Request::Enter(_) => return Err(Refusal::EnterAlone),
         Request::Hold { .. } => return Err(Refusal::HoldBeside),
-        Request::Dilate { factor } => session.dilate(factor)?,
+        Request::Dilate { factor } => held.dilate(factor)?,
         Request::Query | Request::Status => {}
         Request::Watch => held.flush(),
         Request::By { .. } => return Err(Refusal::NoEffect),

@@ -75,7 +75,7 @@ impl HostRecord {
                 before.shift(span);
             }
             Stage::Bound { at } | Stage::Standing { at } => *at = *at - span,
-            Stage::Ready { at, go, .. } => (*at, *go) = (*at - span, *go - span),
+            Stage::Ready { at, vote } => (*at, vote.go) = (*at - span, vote.go - span),
         }
     }
 }

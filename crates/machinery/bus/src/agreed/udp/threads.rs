@@ -50,7 +50,8 @@ pub(super) fn obey(shared: &Shared, orders: &Receiver<(u64, Order)>) {
         if shared.ended.load(Ordering::SeqCst) {
             return;
         }
-        if obey_one(shared, claim, order).is_err() {
+        if let Err(error) = obey_one(shared, claim, order) {
+            shared.lock().failed.get_or_insert(error);
             shared.tell(Member::failed);
         }
     }
@@ -83,13 +84,14 @@ fn obey_one(shared: &Shared, claim: u64, order: Order) -> Result<(), TestbedErro
             }
         }
         Order::Resume(resumed) => {
-            testbed.resume(resumed.from, shared.timeline.wall_at(resumed.at))?;
+            let at = shared.timeline.wall_at(resumed.at);
+            testbed.resume(resumed.from, at, resumed.dilation)?;
             let mut state = shared.lock();
             let driven = std::mem::take(&mut state.claims.driven);
             // Before the start of time, the wire was driven for a test.
-            let driven = driven && state.resumed;
+            let driven = driven && state.resumed.is_some();
             state.claims.ended = Some(driven || state.claims.ended == Some(true));
-            state.resumed = true;
+            state.resumed = Some(resumed.from);
             shared.changed.notify_all();
         }
         Order::Halt(_) => testbed.halt(),
