@@ -222,6 +222,8 @@ impl<'a> Run<'a> {
         let attention = Attention::default();
         let planned_end = Instant::<Virtual>::ZERO + self.plan.time.duration;
         let stage = Stage {
+        let components = self.keyboard.components();
+        components.have_attention(attention.clone());
             session: &self.session,
             fabric: &self.fabric,
             hosts: &self.hosts,
@@ -264,6 +266,9 @@ impl<'a> Run<'a> {
             }
             let go = || match self.together {
                 Some(together) => together
+            if self.together.is_some() {
+                components.enter(Some("waiting for the other agents"));
+            }
                     .begin(&self.session, &self.scribe, &options.interrupted)
                     .map_err(HoldError::other),
                 None => self.session.resume().map_err(HoldError::from),

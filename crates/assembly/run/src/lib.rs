@@ -12,6 +12,7 @@
 
 pub mod agent;
 mod attention;
+mod awaited;
 mod channel;
 pub mod compare;
 mod containers;

@@ -27,6 +27,7 @@ use timeloom_results::{NodeKind, RunDirectory, Topology};
 use timeloom_scenario::{EngineFailure, Fault, Mode, NETWORK, Parts, Plan, Simulated};
 use timeloom_time::{ClockMap, Instant, Utc, Virtual, Wall};
 
+use crate::awaited;
 use crate::error::RunError;
 use crate::network;
 use crate::network_signals::{self, Speaker};
@@ -304,6 +305,15 @@ impl Network {
 
     /// Returns a flag that is true while the network has no work before the instant that it
     /// announced.
+    /// Returns the engines of this machine, if they announce their next event together.
+    pub(crate) fn engines(&self) -> Option<awaited::Engines> {
+        let names = self.parts.as_ref().filter(|_| self.seats.len() > 1);
+        Some(awaited::Engines {
+            group: self.group.clone()?,
+            names: names.map_or_else(Vec::new, |parts| parts.names.clone()),
+        })
+    }
+
     pub(crate) fn quiet(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.idle)
     }

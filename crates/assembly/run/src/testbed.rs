@@ -8,12 +8,14 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use timeloom_bus::{Bus, Hold, Holder, Testbed, TestbedError};
 use timeloom_fabric::Fabric;
 use timeloom_guest::{
-    Compute, Controlled, Grants, HoldError, HoldText, HostRights, Root, Session, Stepped, Welcome,
+    ComponentText, Compute, Controlled, Grants, HoldError, HoldText, HostRights, Root, Session,
+    Stepped, Welcome,
 };
 use timeloom_scenario::{Host, Plan};
 use timeloom_sys::wall_now;
 use timeloom_time::{Instant, Virtual};
 
+use crate::awaited::Components;
 use crate::containers::TIMELINES;
 use crate::error::RunError;
 use crate::names::Identities;
@@ -59,6 +61,8 @@ pub(crate) struct Keyboard {
     door: OnceLock<Door>,
     /// Engines of the simulated network that may leave and join; unset if no engine may.
     engines: OnceLock<Arc<Company>>,
+    /// Components that the run's time may wait for.
+    components: Components,
 }
 
 /// Context in which commands from outside enter a run's hosts.
@@ -136,7 +140,13 @@ impl Keyboard {
             directory: std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned()),
             door: OnceLock::new(),
             engines: OnceLock::new(),
+            components: Components::default(),
         }
+    }
+
+    /// Returns the components that the run's time may wait for.
+    pub(crate) fn components(&self) -> &Components {
+        &self.components
     }
 
     /// Allows the engines to leave and join from now on.
@@ -176,6 +186,7 @@ impl Keyboard {
         };
         *begun = true;
         drop(begun);
+        self.components.enter(None);
         if let Some(stepped) = &self.stepped {
             stepped.grants.open();
         }
@@ -330,6 +341,10 @@ impl Controlled for Keyboard {
 
     fn holds(&self) -> Vec<HoldText> {
         holds_of(&self.bus)
+    }
+
+    fn awaited(&self) -> Vec<ComponentText> {
+        self.components.awaited(self.session.is_skipping())
     }
 
     fn flush(&self) {

@@ -40,7 +40,7 @@ pub use error::BusError;
 pub use record::{Action, Record, Recorder, Sink};
 pub use testbed::{FreeRunning, Testbed, TestbedError};
 pub use watchdog::{Holder, LongStand};
-pub use wire::{Cause, Halted, Local, MachineWire, Wire};
+pub use wire::{AwaitedMachine, Cause, Halted, Local, MachineWire, Wire};
 pub use wired::{
     Alone, Edge, Fault, GpioPins, Levels, Line, LineEvent, LineSettings, NoPins, PinNames, Pins,
     Warn, Wired, prove,

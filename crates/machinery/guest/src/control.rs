@@ -7,6 +7,7 @@
 //! - `controlled`: the interface of a controlled session; `obey`: execution of requests;
 //! - `enter`: commands that a client starts on one of the session's hosts;
 //! - `until`, `until_hosts`: runs of a session or of hosts until a given instant;
+//! - `why`: causes because of which time stands or does not skip;
 //! - `error`: reasons of failures;
 //! - `granter`, `grants`, `stepped`: sessions whose time moves only by grants of a client.
 //!
@@ -26,6 +27,7 @@ mod stepped;
 mod until;
 mod until_hosts;
 mod watching;
+mod why;
 mod words;
 
 use std::fs;
@@ -53,6 +55,9 @@ pub use until::run_until;
 pub use until_hosts::{HostTarget, run_hosts_until};
 pub use watching::Watching;
 pub use words::{When, WordError, parse_factor, parse_instant, parse_span};
+pub use why::{
+    Cause, ComponentText, EventOrigin, NextEvent, ThreadActivity, ThreadCounts, ThreadText, Why,
+};
 
 /// Opens the session's socket and serves it in a thread until the process ends.
 ///

@@ -46,9 +46,10 @@ pub use clock::{
     HostReading, HostTime, Mark, ProcFiles, Reckoning, TrueTime, Tsc,
 };
 pub use control::{
-    ControlError, Controlled, Entry, Grants, Held, HoldError, HoldText, HostRequest, HostRights,
-    HostTarget, HostText, Inside, Lookout, ProcessText, Request, Response, RunError, Standing,
-    StatusText, Stepped, SteppedSession, Tally, Watching, Welcome, When, WordError, connect,
+    Cause, ComponentText, ControlError, Controlled, Entry, EventOrigin, Grants, Held, HoldError,
+    HoldText, HostRequest, HostRights, HostTarget, HostText, Inside, Lookout, NextEvent,
+    ProcessText, Request, Response, RunError, Standing, StatusText, Stepped, SteppedSession, Tally,
+    ThreadActivity, ThreadCounts, ThreadText, Watching, Welcome, When, Why, WordError, connect,
     end_grants, enter, hold, parse_factor, parse_instant, parse_span, run_hosts_until, run_until,
     serve,
 };

@@ -2,6 +2,7 @@
 
 mod agreed;
 mod hosts;
+mod inspection;
 mod registered;
 mod status;
 
@@ -31,6 +32,7 @@ use crate::supervise::listener;
 use crate::supervise::next_event;
 use crate::supervise::notify::Listener;
 use crate::supervise::report::UnhandledCall;
+use crate::supervise::own_threads::SKIPPER;
 use crate::supervise::skip;
 use crate::supervise::supervisor::{Arrive, PATIENCE, Supervisor};
 use crate::supervise::turns::Order;
@@ -386,7 +388,8 @@ impl Session {
             let ended = Arc::new(AtomicBool::new(false));
             let its_end = Arc::clone(&ended);
             let skip = move || skip::serve(&supervisor, &its_end);
-            match std::thread::Builder::new().spawn(skip) {
+            let thread = std::thread::Builder::new().name(SKIPPER.into());
+            match thread.spawn(skip) {
                 Ok(thread) => *skipper = Some((ended, thread)),
                 Err(error) => (self.supervisor.warn)(format!(
                     "cannot start the thread that skips \

@@ -21,7 +21,7 @@ use crate::moderation::Moderation;
 use crate::poll::{Alarm, Poll};
 use crate::{PortReport, PortalError, Portals, Timing};
 use engine_core::{Core, Sampler, lock};
-pub use group::{EngineGroup, Member};
+pub use group::{EngineGroup, Member, Unrest};
 use meeting::Meeting;
 use timeloom_sys::wall_now;
 use worker::Worker;

@@ -42,7 +42,7 @@ mod vnet;
 
 pub use emulation::{
     Arrive, Arriving, Capture, Died, Emulation, EngineGroup, Member, Options, Passed, Report,
-    Sample,
+    Sample, Unrest,
 };
 pub use error::PortalError;
 pub use filter::{Filter, Rule};

@@ -185,7 +185,8 @@ impl Agent {
             .host(host.as_str())
             .wire(move |_, _| its)
             .build();
-        let control = Arc::new(AgreedControl::new(Arc::clone(&session), bus));
+        let control = AgreedControl::new(Arc::clone(&session), bus, Arc::clone(&line));
+        let control = Arc::new(control);
         serve(&control)?;
         self.wait_for_start(&*line)?;
         super::exec::ignore_terminal_signals();

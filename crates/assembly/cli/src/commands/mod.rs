@@ -24,6 +24,7 @@ mod manual;
 mod new;
 mod ptp;
 mod report;
+mod query;
 mod run;
 mod schema;
 mod search_path;
@@ -35,6 +36,7 @@ mod terminal;
 mod timeline;
 mod vm;
 mod words;
+mod why;
 
 use sibling::{Sibling, Words};
 
@@ -67,8 +69,7 @@ enum Command {
     Step(control::Step),
     RunUntil(control::RunUntil),
     Skip(control::Skip),
-    /// Show a session's clock: virtual time, wall time, total paused, dilation
-    Query(control::Target),
+    Query(query::Query),
     Register(control::Register),
     Unregister(control::Unregister),
     Leave(engine::Leave),
@@ -112,7 +113,6 @@ impl Arguments {
 
 /// Executes the command. The exit code is 0, or that of the program that `exec` has run.
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
-    use timeloom_guest::Request;
     if matches!(
         arguments.command,
         Command::Exec(_)
@@ -144,7 +144,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Step(command) => command.run(),
         Command::RunUntil(command) => command.run(),
         Command::Skip(command) => command.run(),
-        Command::Query(target) => target.send(&Request::Query),
+        Command::Query(command) => command.run(),
         Command::Register(command) => command.run(),
         Command::Unregister(command) => command.run(),
         Command::Leave(command) => command.run(),

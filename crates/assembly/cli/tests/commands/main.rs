@@ -31,3 +31,4 @@ mod timeline_in_session;
 mod timeline_under_attack;
 mod timelines;
 mod unregister;
+mod why;

@@ -101,6 +101,11 @@ impl<'a> Run<'a> {
             &options.directory,
         ));
         serve(&keyboard)?;
+        let components = keyboard.components();
+        components.enter(Some("building the network"));
+        if let Some(together) = together {
+            components.have_agents(Arc::clone(&together.line));
+        }
         let whole = together.map_or(plan, |together| &together.whole);
         let ends = together.map_or(&[][..], |together| &together.ends);
         let mut spec = network::specification(plan, ends);
@@ -128,7 +133,10 @@ impl<'a> Run<'a> {
         )?);
         let reporter = verdict.reporter();
         let how = (options.places.as_ref(), &*options.interrupted);
+        components.enter(Some("starting the plants"));
         let plants = plants::start(plan, how, &session, &logs, &bus, &scribe, &reporter)?;
+        components.have_plants(&plants);
+        components.enter(Some("starting the simulated network"));
         let clock = session.clock();
         let cubic = cubic.and_then(|registering| registering.join().ok().flatten());
         let around = Surroundings {
@@ -149,6 +157,10 @@ impl<'a> Run<'a> {
             keyboard.admit(engines);
         }
         machines::attach(plan, &fabric)?;
+        if let Some(engines) = network.as_ref().and_then(Network::engines) {
+            components.have_engines(engines);
+        }
+        components.enter(Some("starting devices, captures and programs"));
         let kernel_timers = KernelTimers::settle(
             plan,
             (&spec, &fabric),

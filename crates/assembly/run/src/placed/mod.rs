@@ -33,4 +33,4 @@ pub use describe::{Described, Description, describe};
 pub use error::{AgentError, SpreadError};
 pub use secret::{KeyFileError, Secret, read_key};
 pub use serve::{Serve, WhichTimeline};
-pub(crate) use together::{Together, tell};
+pub(crate) use together::{Line, Together, tell};

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use timeloom_accord::Settings;
 use timeloom_bus::{
-    Bound, Cause, GpioPins, Halted, LineSettings, MachineWire, Peer, TestbedError, UdpError, Wire,
-    Wired,
+    AwaitedMachine, Bound, Cause, GpioPins, Halted, LineSettings, MachineWire, Peer, TestbedError,
+    UdpError, Wire, Wired,
 };
 use timeloom_fabric::Fabric;
 use timeloom_guest::{Clock, Session};
@@ -93,6 +93,11 @@ impl Line {
     /// Returns the reason why the run has stopped for good; `None` if it has not.
     pub(crate) fn halted(&self) -> Option<Halted> {
         self.wire.get()?.halted()
+    }
+
+    /// Returns the other agents that a pause waits for.
+    pub(crate) fn awaited(&self) -> Vec<AwaitedMachine> {
+        self.wire.get().map_or_else(Vec::new, |wire| wire.awaited())
     }
 
     /// Leaves the bus, which ends this agent's part in pauses.

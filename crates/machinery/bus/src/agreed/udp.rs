@@ -4,6 +4,7 @@
 //! thread executes the orders for clock and processes one after the other, since orders may take
 //! long and must not delay answers to peers (`udp/threads.rs`).
 
+mod awaited;
 mod halted;
 mod threads;
 
@@ -25,7 +26,7 @@ use super::seal::{Key, Unopened};
 use super::testbed::AgreedTestbed;
 use super::timeline::CommonTimeline;
 use crate::testbed::TestbedError;
-use crate::wire::{Cause, Halted, MachineWire, Wire, wait_or};
+use crate::wire::{AwaitedMachine, Cause, Halted, MachineWire, Wire, wait_or};
 
 /// Another host on the line, as configured.
 #[derive(Clone, Debug)]
@@ -317,6 +318,11 @@ impl MachineWire for Udp {
         self.0.lock().orders = None;
     }
 }
+
+    fn awaited(&self) -> Vec<AwaitedMachine> {
+        let state = self.0.lock();
+        awaited::machines(&state.member, |host| self.0.name(host))
+    }
 
 impl Wire for Udp {
     fn raise(&self, _: Cause<'_>) -> Result<Instant<Virtual>, TestbedError> {

@@ -16,7 +16,7 @@ use super::pins::Pins;
 use super::pump::{Beside, LineListener, Pump};
 use crate::agreed::Udp;
 use crate::testbed::TestbedError;
-use crate::wire::{Cause, Halted, MachineWire, Wire};
+use crate::wire::{AwaitedMachine, Cause, Halted, MachineWire, Wire};
 
 /// This machine's end of a wired line that has a network beside it.
 pub struct Wired {
@@ -84,6 +84,10 @@ impl MachineWire for Wired {
         // If the line cannot be released now, it is released when the pins are closed.
         let _ = self.pump.drive(false);
         self.udp.end();
+    }
+
+    fn awaited(&self) -> Vec<AwaitedMachine> {
+        self.udp.awaited()
     }
 }
 

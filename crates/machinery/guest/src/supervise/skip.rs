@@ -51,6 +51,10 @@ pub(crate) fn serve(shared: &Weak<Supervisor>, ended: &AtomicBool) {
             Some(activity) => by_events(&supervisor, activity, &mut own, &mut turns),
             None => skip_once(&supervisor, &mut own, &mut turns),
         };
+        supervisor.note_busy(match attempt {
+            Attempt::Busy(thread) => Some(thread),
+            Attempt::Skipped | Attempt::NotNow => None,
+        });
         // The intervals between attempts increase while a thread computes, so as not to disturb it.
         naps = if attempt == Attempt::Skipped {
             0

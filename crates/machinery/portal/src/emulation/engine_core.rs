@@ -166,6 +166,10 @@ impl Core {
         self.sleeps += 1;
         let undecided = self.attachments.iter_mut().map(Attachment::is_undecided);
         if undecided.filter(|it| *it).count() > 0 {
+            if let Some(member) = &self.member {
+                let connections = self.attachments.iter().flat_map(Attachment::undecided);
+                member.undecided(connections);
+            }
             // Without an announcement, time does not skip.
             let soon = wall_now() + LOOK_AGAIN;
             return Some(until.map_or(soon, |until| until.min(soon)));
@@ -362,7 +366,13 @@ impl Core {
                 // The next frame must not come before the decision in one run, and after it in
                 // another.
                 while self.reproduces && attachment.is_undecided() {
+                    if let Some(member) = &self.member {
+                        member.undecided(attachment.undecided());
+                    }
                     rest(wall_now() + LOOK_AGAIN);
+                }
+                if let Some(member) = &self.member {
+                    member.undecided(std::iter::empty());
                 }
             }
         }
