@@ -9,6 +9,7 @@ use timeloom_net::Owner;
 use timeloom_plant::Exchange;
 use timeloom_portal::{EngineGroup, Unrest};
 use timeloom_time::Duration;
+use tracing::debug;
 
 use crate::attention::Attention;
 use crate::placed::Line;
@@ -34,6 +35,7 @@ pub(crate) struct Engines {
 impl Components {
     /// Records the phase of the preparation that begins; `None` once time has begun.
     pub(crate) fn enter(&self, phase: Option<&'static str>) {
+        debug!(phase = phase.unwrap_or("running"), "phase of the run");
         *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = phase;
     }
 

@@ -48,6 +48,8 @@ pub struct Options {
     pub session: String,
     /// Set by the caller (Ctrl-C, SIGTERM) to end the run.
     pub interrupted: Arc<AtomicBool>,
+    /// True if processes that the run starts for itself write their logs as JSON.
+    pub log_json: bool,
     /// Called about twice a second.
     pub progress: Box<dyn FnMut(&Progress)>,
     /// Called with messages for the user.
@@ -220,10 +222,10 @@ impl<'a> Run<'a> {
         let own = ReadyBoard::default();
         let ready = self.together.map_or(&own, |together| &*together.ready);
         let attention = Attention::default();
-        let planned_end = Instant::<Virtual>::ZERO + self.plan.time.duration;
-        let stage = Stage {
         let components = self.keyboard.components();
         components.have_attention(attention.clone());
+        let planned_end = Instant::<Virtual>::ZERO + self.plan.time.duration;
+        let stage = Stage {
             session: &self.session,
             fabric: &self.fabric,
             hosts: &self.hosts,
@@ -264,11 +266,11 @@ impl<'a> Run<'a> {
                     attention.is_free() && idle.is_none_or(|idle| idle.load(Ordering::SeqCst))
                 });
             }
-            let go = || match self.together {
-                Some(together) => together
             if self.together.is_some() {
                 components.enter(Some("waiting for the other agents"));
             }
+            let go = || match self.together {
+                Some(together) => together
                     .begin(&self.session, &self.scribe, &options.interrupted)
                     .map_err(HoldError::other),
                 None => self.session.resume().map_err(HoldError::from),

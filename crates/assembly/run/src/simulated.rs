@@ -103,6 +103,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) reporter: &'a Reporter,
     /// Path of the program `timeloom`, which runs as the process of an engine.
     pub(crate) timeloom: &'a Path,
+    /// True if the processes of engines write their logs as JSON.
+    pub(crate) log_json: bool,
     /// Set by the caller to end the run.
     pub(crate) interrupted: &'a Arc<AtomicBool>,
     /// State shared with the other agents if this run is one agent's share, in which case it has
@@ -286,7 +288,7 @@ impl Network {
                 company: Arc::clone(&company),
             };
             let ports = plugs.into_iter().map(|plug| plug.port).collect();
-            let (program, clock) = (around.timeloom, around.clock);
+            let (program, clock) = ((around.timeloom, around.log_json), around.clock);
             let process = Process::start(program, start, ports, sockets, clock, sinks)?;
             all.push((here, process));
         }
@@ -303,8 +305,6 @@ impl Network {
         self.company.clone()
     }
 
-    /// Returns a flag that is true while the network has no work before the instant that it
-    /// announced.
     /// Returns the engines of this machine, if they announce their next event together.
     pub(crate) fn engines(&self) -> Option<awaited::Engines> {
         let names = self.parts.as_ref().filter(|_| self.seats.len() > 1);
@@ -314,6 +314,8 @@ impl Network {
         })
     }
 
+    /// Returns a flag that is true while the network has no work before the instant that it
+    /// announced.
     pub(crate) fn quiet(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.idle)
     }

@@ -36,6 +36,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use timeloom_sys::own;
+use tracing::{Level, debug, enabled};
 
 use crate::error::GuestError;
 use crate::linux::spare::with_spare;
@@ -54,10 +55,10 @@ pub use stepped::SteppedSession;
 pub use until::run_until;
 pub use until_hosts::{HostTarget, run_hosts_until};
 pub use watching::Watching;
-pub use words::{When, WordError, parse_factor, parse_instant, parse_span};
 pub use why::{
     Cause, ComponentText, EventOrigin, NextEvent, ThreadActivity, ThreadCounts, ThreadText, Why,
 };
+pub use words::{When, WordError, parse_factor, parse_instant, parse_span};
 
 /// Opens the session's socket and serves it in a thread until the process ends.
 ///
@@ -114,6 +115,12 @@ fn answer<C: Controlled>(controlled: &Weak<C>, mut stream: UnixStream) {
         *request == Request::Attach || is_grant(request.inner())
     };
     while let Some(request) = lines.next_request() {
+        // The variables of a command that enters the session may be secrets.
+        if enabled!(Level::DEBUG)
+            && let Some(effect) = request.as_ref().ok().and_then(|it| it.inner().effect())
+        {
+            debug!(client = granter::peer(&stream), effect, "request");
+        }
         // After its first request, a client may wait for any time before it sends the next.
         let _ = stream.set_read_timeout(None);
         let response = match (request, &stepped) {

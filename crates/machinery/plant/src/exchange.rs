@@ -5,6 +5,7 @@ use std::time;
 
 use timeloom_bus::{Bus, BusError, Hold};
 use timeloom_time::{Duration, Instant, Virtual};
+use tracing::debug_span;
 
 use crate::error::PlantError;
 use crate::message::{Advance, PlantInfo};
@@ -147,6 +148,12 @@ impl Exchange {
         hold: &Hold,
         act: impl FnOnce(&mut Access<'_>) -> Result<T, PlantError>,
     ) -> Result<T, PlantError> {
+        let _span = debug_span!(
+            "exchange",
+            plant = self.info.name,
+            virtual_ns = hold.instant().as_ns()
+        )
+        .entered();
         let began = time::Instant::now();
         let _turn = self.turns.take();
         let _busy = Busy::new(&self.busy_since);

@@ -303,6 +303,7 @@ impl Agent {
             session: self.name,
             timeloom: std::env::current_exe()
                 .map_err(|error| Failure::run(format!("finding this program: {error}")))?,
+            log_json: super::logging::is_json(),
             stop,
             say: Arc::new(|text| note!("timeloom agent: {text}")),
         };

@@ -19,12 +19,13 @@ mod hold;
 mod identity;
 mod inside;
 mod interruption;
+mod logging;
 mod logs;
 mod manual;
 mod new;
 mod ptp;
-mod report;
 mod query;
+mod report;
 mod run;
 mod schema;
 mod search_path;
@@ -35,8 +36,8 @@ mod table;
 mod terminal;
 mod timeline;
 mod vm;
-mod words;
 mod why;
+mod words;
 
 use sibling::{Sibling, Words};
 
@@ -51,6 +52,10 @@ use sibling::{Sibling, Words};
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Command,
+    /// Log as one JSON object per line, to stderr; the variable TIMELOOM_LOG is the filter, by
+    /// default `info`
+    #[arg(long, global = true)]
+    log_json: bool,
 }
 
 // A comment on a variant would replace the command's own text in `--help`. Only variants whose
@@ -113,6 +118,7 @@ impl Arguments {
 
 /// Executes the command. The exit code is 0, or that of the program that `exec` has run.
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
+    logging::install(arguments.log_json)?;
     if matches!(
         arguments.command,
         Command::Exec(_)

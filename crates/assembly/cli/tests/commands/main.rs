@@ -10,6 +10,7 @@ mod dvfs;
 mod gdb;
 mod host_control;
 mod iperf;
+mod logging;
 mod new;
 mod output;
 mod placement;

@@ -1,4 +1,4 @@
-//! Tests of what a user sees of a run that does not advance: `timeloom query --why`.
+//! Tests of what a user sees of a run that does not advance: `timeloom query --why`, and the log.
 
 use serde_json::Value;
 
@@ -60,4 +60,35 @@ fn a_spinning_program_of_a_run_is_named_with_its_host() {
         })
     });
     run.stop();
+}
+
+#[test]
+fn the_log_of_a_run_has_its_spans_and_no_program_has_the_filter() {
+    let show = &["sh", "-c", "echo log=${TIMELOOM_LOG-unset}; sleep 1000"];
+    let scenario = Scenario::lasting("1 s")
+        .program('a', "client", POLL, "")
+        .program('b', "show", show, "essential = false")
+        .plant("{}");
+    let lab = Lab::new(&scenario);
+    let run = lab.run_with_log("debug", &["--log-json"]).succeeded();
+    let objects = run.stderr.lines().filter(|line| line.starts_with('{'));
+    let objects: Vec<Value> = objects
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect();
+    let has_span = |name: &str| objects.iter().any(|line| line["span"]["name"] == name);
+    for span in [
+        "launch", "exec", "hold", "pause", "release", "resume", "exchange",
+    ] {
+        assert!(has_span(span), "no span {span} in {}", run.output());
+    }
+    let phases = objects.iter().filter_map(|line| line["phase"].as_str());
+    let phases: Vec<&str> = phases.collect();
+    assert!(phases.contains(&"starting the plants"), "{phases:?}");
+    assert_eq!(phases.last(), Some(&"running"));
+    let log = std::fs::read_to_string(lab.run_path().join("logs/show.log"));
+    let log = log.expect("the log can be read");
+    assert!(log.contains("log=unset"), "{log}");
+    let manifest = std::fs::read_to_string(lab.run_path().join("manifest.json"));
+    let manifest = manifest.expect("the manifest can be read");
+    assert!(!manifest.contains("TIMELOOM_LOG"), "{manifest}");
 }

@@ -147,6 +147,7 @@ impl<'a> Run<'a> {
             scribe: &scribe,
             reporter: &reporter,
             timeloom: &options.timeloom,
+            log_json: options.log_json,
             interrupted: &options.interrupted,
             together,
             cubic: cubic.as_ref(),
@@ -156,11 +157,11 @@ impl<'a> Run<'a> {
         if let Some(engines) = network.as_ref().and_then(Network::company) {
             keyboard.admit(engines);
         }
-        machines::attach(plan, &fabric)?;
         if let Some(engines) = network.as_ref().and_then(Network::engines) {
             components.have_engines(engines);
         }
         components.enter(Some("starting devices, captures and programs"));
+        machines::attach(plan, &fabric)?;
         let kernel_timers = KernelTimers::settle(
             plan,
             (&spec, &fabric),

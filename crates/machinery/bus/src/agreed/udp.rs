@@ -18,6 +18,7 @@ use std::thread;
 
 use timeloom_accord::{Action, Datagram, Halt, HostId, Hosts, Member, Moment, Order, Settings};
 use timeloom_time::{Duration, Instant, Virtual};
+use tracing::debug;
 
 use self::halted::Refusal;
 use self::threads::{listen, listen_to_group, obey};
@@ -317,12 +318,12 @@ impl MachineWire for Udp {
         self.0.ended.store(true, Ordering::SeqCst);
         self.0.lock().orders = None;
     }
-}
 
     fn awaited(&self) -> Vec<AwaitedMachine> {
         let state = self.0.lock();
         awaited::machines(&state.member, |host| self.0.name(host))
     }
+}
 
 impl Wire for Udp {
     fn raise(&self, _: Cause<'_>) -> Result<Instant<Virtual>, TestbedError> {
@@ -428,6 +429,7 @@ impl Shared {
             }
         };
         if !taken {
+            debug!(%source, "refused a datagram of the pause bus");
             self.refused.fetch_add(1, Ordering::Relaxed);
         }
     }
