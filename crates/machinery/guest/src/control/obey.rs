@@ -35,7 +35,7 @@ pub(crate) fn obey<C: Controlled>(
         holds: controlled.holds(),
         directory: controlled.directory().map(Path::to_owned),
         processes: listed.map(|all| all.into_iter().map(ProcessText::from).collect()),
-        why,
+        why: why.map(Box::new),
         ..match names_all {
             true => status.into(),
             false => StatusText::brief(status),

@@ -181,7 +181,7 @@ pub struct StatusText {
     /// Causes because of which time stands or does not skip; present only in an answer to
     /// [`Request::Why`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub why: Option<Why>,
+    pub why: Option<Box<Why>>,
 }
 
 /// State of a session that has reached a granted instant.
