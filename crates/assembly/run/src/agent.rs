@@ -14,10 +14,11 @@ pub use timeloom_bus::{
     MachineWire, NetworkedWire, Peer, PinNames, StandaloneWire, SystemTimeline, Udp, prove,
 };
 use timeloom_clock::TimelineTime;
-use timeloom_guest::{Controlled, HoldError, HoldText, Session};
+use timeloom_guest::{ComponentText, Controlled, HoldError, HoldText, Session};
 use timeloom_sys::wall_now;
 use timeloom_time::{ClockMap, Dilation, Duration, Instant, Virtual, Wall};
 
+use crate::awaited::agent;
 use crate::testbed::holds_of;
 
 /// Record of an agreed pause on this machine.
@@ -285,15 +286,17 @@ pub(crate) fn dilate_all(session: &Session, bus: &Bus, factor: f64) -> Result<()
 pub struct AgreedControl {
     session: Arc<Session>,
     bus: Bus,
+    line: Arc<dyn MachineWire>,
     by_hand: Mutex<Option<Hold>>,
 }
 
 impl AgreedControl {
-    /// Creates a control that takes its holds from `bus`.
-    pub fn new(session: Arc<Session>, bus: Bus) -> Self {
+    /// Creates a control that takes its holds from `bus`, whose wire is `line`.
+    pub fn new(session: Arc<Session>, bus: Bus, line: Arc<dyn MachineWire>) -> Self {
         Self {
             session,
             bus,
+            line,
             by_hand: Mutex::new(None),
         }
     }
@@ -341,6 +344,10 @@ impl Controlled for AgreedControl {
 
     fn holds(&self) -> Vec<HoldText> {
         holds_of(&self.bus)
+    }
+
+    fn awaited(&self) -> Vec<ComponentText> {
+        self.line.awaited().into_iter().map(agent).collect()
     }
 
     fn skip(self: Arc<Self>, on: bool) -> Result<(), HoldError> {

@@ -8,17 +8,19 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use timeloom_bus::{Bus, Hold, Holder, Testbed, TestbedError};
 use timeloom_fabric::Fabric;
 use timeloom_guest::{
-    Compute, Controlled, Grants, HoldError, HoldText, HostRights, Root, Session, Stepped, Welcome,
+    ComponentText, Compute, Controlled, Grants, HoldError, HoldText, HostRights, Root, Session,
+    Stepped, Welcome,
 };
 use timeloom_scenario::{Host, Plan};
 use timeloom_sys::wall_now;
 use timeloom_time::{Instant, Virtual};
 
 use crate::agent::dilate_all;
+use crate::awaited::Components;
 use crate::containers::TIMELINES;
 use crate::error::RunError;
 use crate::names::Identities;
-use crate::placed::Membership;
+use crate::placed::AgentMembership;
 use crate::record::{LOCAL, RunRecorder};
 use crate::rights;
 use crate::simulated::EngineConnections;
@@ -64,6 +66,8 @@ pub(crate) struct ControlEndpoint {
     exec_context: OnceLock<ExecContext>,
     /// Engines of the simulated network that may leave and join; unset if no engine may.
     engines: OnceLock<Arc<EngineConnections>>,
+    /// Components that the run's time may wait for.
+    components: Components,
 }
 
 /// Context in which commands from outside enter a run's hosts.
@@ -121,7 +125,7 @@ impl ControlEndpoint {
     /// Creates the control. With `grants`, virtual time advances only by grants.
     pub(crate) fn new(
         session: Arc<Session>,
-        (bus, together): (Bus, Option<&Together>),
+        (bus, membership): (Bus, Option<&AgentMembership>),
         may_skip: bool,
         grants: Option<Arc<Grants>>,
         directory: &Path,
@@ -131,8 +135,8 @@ impl ControlEndpoint {
             bus,
             hold: Mutex::new(None),
             begun: Mutex::new(false),
-            agreed: together.is_some(),
-            least_dilation: together
+            agreed: membership.is_some(),
+            least_dilation: membership
                 .filter(|it| it.whole.network.is_some())
                 .map(|it| it.whole.time.dilation),
             may_skip,
@@ -144,7 +148,13 @@ impl ControlEndpoint {
             directory: std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned()),
             exec_context: OnceLock::new(),
             engines: OnceLock::new(),
+            components: Components::default(),
         }
+    }
+
+    /// Returns the components that the run's time may wait for.
+    pub(crate) fn components(&self) -> &Components {
+        &self.components
     }
 
     /// Allows the engines to leave and join from now on.
@@ -184,6 +194,7 @@ impl ControlEndpoint {
         };
         *begun = true;
         drop(begun);
+        self.components.enter(None);
         if let Some(stepped) = &self.stepped {
             stepped.grants.open();
         }
@@ -283,7 +294,9 @@ impl Controlled for ControlEndpoint {
         }
         self.has_begun()?;
         if let Some(least) = self.least_dilation.filter(|least| factor < *least) {
-            return Err(HoldError::other(KeyboardError::EnginesOfAgents { least }));
+            return Err(HoldError::other(ControlEndpointError::EnginesOfAgents {
+                least,
+            }));
         }
         dilate_all(&self.session, &self.bus, factor)
     }
@@ -350,6 +363,10 @@ impl Controlled for ControlEndpoint {
 
     fn holds(&self) -> Vec<HoldText> {
         holds_of(&self.bus)
+    }
+
+    fn awaited(&self) -> Vec<ComponentText> {
+        self.components.awaited(self.session.is_skipping())
     }
 
     fn flush(&self) {

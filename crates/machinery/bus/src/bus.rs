@@ -5,6 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use timeloom_sys::wall_now;
 use timeloom_time::{Dilation, Duration, Instant, Virtual, Wall};
+use tracing::{debug, debug_span};
 
 use crate::error::BusError;
 use crate::level::{Level, Next};
@@ -69,6 +70,16 @@ impl Bus {
     /// Fails if the testbed could not be paused. The testbed then runs as if the hold had not been
     /// requested.
     pub fn hold(&self, requester: &str, reason: &str) -> Result<Hold, BusError> {
+        let _span = debug_span!("hold", requester, reason).entered();
+        let held = self.acquire(requester, reason);
+        match &held {
+            Ok(hold) => debug!(virtual_ns = hold.instant.as_ns(), "granted"),
+            Err(error) => debug!(%error, "not granted"),
+        }
+        held
+    }
+
+    fn acquire(&self, requester: &str, reason: &str) -> Result<Hold, BusError> {
         let inner = &self.0;
         let asked = wall_now();
         if inner.free_running
@@ -171,6 +182,13 @@ impl Hold {
 impl Drop for Hold {
     fn drop(&mut self) {
         let inner = &*self.inner;
+        let _span = debug_span!(
+            "release",
+            requester = self.requester,
+            reason = self.reason,
+            virtual_ns = self.instant.as_ns()
+        )
+        .entered();
         let mut state = inner.lock();
         let now = wall_now();
         state.holders.remove(&self.id);

@@ -120,6 +120,20 @@ pub trait MachineWire: Wire {
 
     /// Ends this machine's participation in the line.
     fn end(&self);
+
+    /// Returns the other machines that a pause in progress waits for, as far as they are known.
+    fn awaited(&self) -> Vec<AwaitedMachine> {
+        Vec::new()
+    }
+}
+
+/// Machine that a pause waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AwaitedMachine {
+    /// Name of the machine.
+    pub name: String,
+    /// Reason, as a predicate.
+    pub state: &'static str,
 }
 
 /// Waits until `over` or `give_up` returns true. `over` is called after each notification of

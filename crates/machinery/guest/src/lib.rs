@@ -46,11 +46,12 @@ pub use clock::{
     HostOptions, HostReading, HostTimeState, Mark, ProcFiles, Reckoning, TrueTime, Tsc,
 };
 pub use control::{
-    ControlError, Controlled, EnteredCommand, Entry, GrantedState, GranterCheck, Grants, HoldError,
-    HoldText, HostRequest, HostRights, HostTarget, HostText, ProcessText, Request, Response,
-    RunUntilError, SessionHold, StatusConnection, StatusText, Stepped, SteppedSession, Tally,
-    Welcome, When, WordError, connect, end_grants, enter, hold, parse_factor, parse_instant,
-    parse_span, run_hosts_until, run_until, serve,
+    Cause, ComponentText, ControlError, Controlled, EnteredCommand, Entry, EventOrigin,
+    GrantedState, GranterCheck, Grants, HoldError, HoldText, HostRequest, HostRights, HostTarget,
+    HostText, NextEvent, ProcessText, Request, Response, RunUntilError, SessionHold,
+    StatusConnection, StatusText, Stepped, SteppedSession, Tally, ThreadActivity, ThreadCounts,
+    ThreadText, Welcome, When, Why, WordError, connect, end_grants, enter, hold, parse_factor,
+    parse_instant, parse_span, run_hosts_until, run_until, serve,
 };
 pub use coverage::coverage;
 pub use enter::guest::{Guest, ProgramEnd};

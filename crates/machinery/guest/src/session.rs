@@ -2,6 +2,7 @@
 
 mod agreed;
 mod hosts;
+mod inspection;
 mod registered;
 mod status;
 
@@ -12,6 +13,7 @@ use std::thread::JoinHandle;
 use std::time::Duration as StdDuration;
 
 use timeloom_time::{Instant, Virtual};
+use tracing::{debug, debug_span};
 
 use crate::clock::{Clock, ClockOptions, Host, HostOptions, ProcFiles};
 use crate::enter::guest::Guest;
@@ -30,6 +32,7 @@ use crate::supervise::interrupt;
 use crate::supervise::listener;
 use crate::supervise::next_event;
 use crate::supervise::notify::Listener;
+use crate::supervise::own_threads::SKIPPER;
 use crate::supervise::report::UnhandledCall;
 use crate::supervise::scheduler::Order;
 use crate::supervise::skip;
@@ -216,6 +219,13 @@ impl Session {
     pub fn spawn(&self, spec: &CommandSpec) -> Result<Guest, GuestError> {
         let supervisor = Arc::clone(&self.supervisor);
         let host = spec.host.clone().unwrap_or_else(|| self.own_host());
+        let _span = debug_span!(
+            "launch",
+            host = host.log_name(),
+            program = spec.name.as_deref(),
+            file = spec.argv.first().map(tracing::field::debug),
+        )
+        .entered();
         let view = self.view(&host);
         let newcomers = || {
             let newcomers = self.supervisor.newcomers.lock();
@@ -244,6 +254,14 @@ impl Session {
             listener::serve(&Arc::new(Listener::new(descriptor, host)), &supervisor);
         });
         drop(on_its_way);
+        match &launched {
+            Ok(guest) => debug!(
+                pid = guest.pid(),
+                virtual_ns = self.clock.now().as_ns(),
+                "launched"
+            ),
+            Err(error) => debug!(%error, "not launched"),
+        }
         launched
     }
 
@@ -271,6 +289,16 @@ impl Session {
     /// # Errors
     /// Fails if a process cannot be stopped. All processes are then ended.
     pub fn pause(&self) -> Result<Instant<Virtual>, GuestError> {
+        let _span = debug_span!("pause", session = self.name).entered();
+        let at = self.pause_now();
+        match &at {
+            Ok(at) => debug!(virtual_ns = at.as_ns(), "paused"),
+            Err(error) => debug!(%error, "not paused"),
+        }
+        at
+    }
+
+    fn pause_now(&self) -> Result<Instant<Virtual>, GuestError> {
         let _change = self.lock();
         let at = self.clock.pause();
         let stopped = self.supervisor.freezer.freeze(PATIENCE);
@@ -280,6 +308,8 @@ impl Session {
 
     /// Resumes clock and processes.
     pub fn resume(&self) -> Result<(), GuestError> {
+        // The span ends after the change, so that a slow reader of the log does not delay it.
+        let _span = debug_span!("resume", session = self.name).entered();
         let _change = self.lock();
         self.clock.resume();
         self.supervisor.freezer.thaw()
@@ -287,6 +317,7 @@ impl Session {
 
     /// Sets the dilation: wall seconds per virtual second. This also applies to waits in progress.
     pub fn dilate(&self, factor: f64) -> Result<(), GuestError> {
+        let _span = debug_span!("dilate", session = self.name, factor).entered();
         let _change = self.lock();
         let was_paused = self.clock.is_paused();
         self.clock.pause();
@@ -386,7 +417,9 @@ impl Session {
             let ended = Arc::new(AtomicBool::new(false));
             let its_end = Arc::clone(&ended);
             let skip = move || skip::serve(&supervisor, &its_end);
-            match std::thread::Builder::new().spawn(skip) {
+            let thread = std::thread::Builder::new().name(SKIPPER.into());
+            debug!(session = self.name, "skipping begins");
+            match thread.spawn(skip) {
                 Ok(thread) => *skipper = Some((ended, thread)),
                 Err(error) => (self.supervisor.warn)(format!(
                     "cannot start the thread that skips \
@@ -394,6 +427,7 @@ impl Session {
                 )),
             }
         } else if !on && let Some((ended, thread)) = skipper.take() {
+            debug!(session = self.name, "skipping ends");
             ended.store(true, Ordering::SeqCst);
             let _ = thread.join();
         }

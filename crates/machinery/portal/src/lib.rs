@@ -42,7 +42,7 @@ mod vnet;
 
 pub use emulation::{
     ArrivalCallback, Capture, CaptureProgressCallback, Emulation, EmulationOptions, EngineGroup,
-    FrameArrivalCallback, Member, PanicCallback, Report, Sample,
+    FrameArrivalCallback, Member, PanicCallback, Report, Sample, Unrest,
 };
 pub use error::PortalError;
 pub use filter::{Filter, Rule};

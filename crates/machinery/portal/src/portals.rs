@@ -126,6 +126,12 @@ impl Attachment {
         !self.undecided.is_empty()
     }
 
+    /// Returns the connections about which the kernel has not decided yet, as of the last question
+    /// to it (local end, remote end).
+    pub(crate) fn undecided(&self) -> impl Iterator<Item = [SocketAddr; 2]> {
+        self.undecided.keys().copied()
+    }
+
     /// Returns the shortest round trip of the connection between `ends` (local and remote), in the
     /// machine's time, as measured by the host's kernel; zero if it is unknown.
     pub(crate) fn shortest_round_trip(&mut self, [local, remote]: [SocketAddr; 2]) -> Duration {

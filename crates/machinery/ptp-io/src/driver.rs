@@ -15,6 +15,7 @@ use timeloom_ptp::security::{GroupKey, SecretKey, Security};
 use timeloom_ptp::{Action, DropReason, Local, Machine, Report, Stamp};
 use timeloom_sys::clock::{realtime_ns, wall_now};
 use timeloom_time::{ClockMap, Duration, Instant, Rate, Wall};
+use tracing::{debug, trace};
 
 use crate::clocks::StepGuard;
 use crate::departures::Departures;
@@ -382,16 +383,19 @@ impl Driver {
 
     fn note(&mut self, report: &Report) {
         match report {
-            Report::Dropped { reason, .. } => {
+            Report::Dropped { reason, port } => {
+                trace!(port, %reason, "packet not used");
                 *self.counters.dropped.entry(name_of(*reason)).or_default() += 1;
             }
             Report::Failure { failure, .. } => {
+                debug!(reason = %failure.reason, "violation");
                 *self
                     .counters
                     .failures
                     .entry(failure.reason.to_string())
                     .or_default() += 1;
             }
+            Report::State { state, .. } => debug!(%state, "state of the port"),
             _ => {}
         }
         self.observer.report(report);

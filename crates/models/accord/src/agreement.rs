@@ -357,7 +357,9 @@ impl Agreement {
         })
     }
 
-    fn others(&self) -> impl Iterator<Item = (HostId, Option<&HostRecord>)> {
+    /// Returns the other members that are not silent, each with its last record; `None` if no
+    /// record has arrived yet.
+    pub fn others(&self) -> impl Iterator<Item = (HostId, Option<&HostRecord>)> {
         let others = self.alive().iter().filter(|host| *host != self.me);
         others.map(|host| (host, self.peers.get(&host)))
     }

@@ -300,6 +300,12 @@ impl Member {
         self.agreement.members()
     }
 
+    /// Returns the other members that are not silent, each with its last record; `None` if no
+    /// record has arrived yet.
+    pub fn others(&self) -> impl Iterator<Item = (HostId, Option<&HostRecord>)> {
+        self.agreement.others()
+    }
+
     /// Returns the record that this host sent last.
     pub fn record(&self) -> HostRecord {
         self.said

@@ -1,5 +1,5 @@
 //! Requests to a running session: `timeloom ps`, `pause`, `resume`, `dilate`, `step`, `run-until`,
-//! `skip`, `query`, `register`, `unregister`.
+//! `skip`, `register`, `unregister`.
 
 use std::process::ExitCode;
 
@@ -16,10 +16,10 @@ use timeloom_time::Duration;
 pub(crate) struct Target {
     /// Name of the session; may be omitted if only one is running
     #[arg(long)]
-    name: Option<String>,
+    pub(crate) name: Option<String>,
     /// Print one JSON object per line
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
 impl Target {
@@ -306,7 +306,8 @@ fn print_silent(name: &str, error: &ControlError, json: bool) {
     }
 }
 
-fn print(status: &StatusText, json: bool) {
+/// Prints a status, on one line or as an object.
+pub(crate) fn print(status: &StatusText, json: bool) {
     if json {
         say!(
             "{}",

@@ -425,3 +425,21 @@ fn invalid_groups_and_missing_gpio_chips_are_reported() {
         "{said}"
     );
 }
+
+/// A machine that stands for another has no hold of its own. `query --why` there must name the
+/// other machine.
+#[test]
+fn a_pause_of_another_machine_is_named_with_that_machine() {
+    let machines = Machines::new("awaited", 2);
+    let _agents = machines.agents(2, &PATIENT);
+    let (hold, _) = machines.hold(0);
+    wait_for("the machine is named", || {
+        let asked = timeloom(&["query", "--why", "--json", &machines.session(1)]);
+        let status: serde_json::Value = serde_json::from_slice(&asked.stdout).ok()?;
+        let mut causes = status["why"]["causes"].as_array()?.iter();
+        let is_named = causes
+            .any(|cause| cause["component"] == "agent `a`" && cause["state"] == "holds the pause");
+        is_named.then_some(())
+    });
+    let_go(hold);
+}

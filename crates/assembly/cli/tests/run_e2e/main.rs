@@ -33,6 +33,7 @@ mod mistakes;
 mod openflow;
 mod repetition;
 mod seeds;
+mod seeing_inside;
 mod simulated_signals;
 mod skipping;
 mod stepped;

@@ -9,8 +9,8 @@ use std::time::Duration as StdDuration;
 
 use timeloom_accord::Settings;
 use timeloom_bus::{
-    BoundSocket, Cause, GpioPins, HaltReason, LineSettings, MachineWire, NetworkedWire, Peer,
-    TestbedError, UdpError, Wire,
+    AwaitedMachine, BoundSocket, Cause, GpioPins, HaltReason, LineSettings, MachineWire,
+    NetworkedWire, Peer, TestbedError, UdpError, Wire,
 };
 use timeloom_fabric::Fabric;
 use timeloom_guest::{Clock, Session};
@@ -94,6 +94,11 @@ impl AgentBus {
     /// Returns the reason why the run has stopped for good; `None` if it has not.
     pub(crate) fn halted(&self) -> Option<HaltReason> {
         self.wire.get()?.halted()
+    }
+
+    /// Returns the other agents that a pause waits for.
+    pub(crate) fn awaited(&self) -> Vec<AwaitedMachine> {
+        self.wire.get().map_or_else(Vec::new, |wire| wire.awaited())
     }
 
     /// Leaves the bus, which ends this agent's part in pauses.

@@ -31,6 +31,6 @@ mod transfer;
 pub(crate) use coordinate::coordinate;
 pub use describe::{AgentDescription, Description, describe};
 pub use error::{AgentError, SpreadError};
-pub(crate) use membership::{AgentMembership, tell};
+pub(crate) use membership::{AgentBus, AgentMembership, tell};
 pub use secret::{KeyFileError, Secret, read_key};
 pub use serve::{AgentTimeline, Serve};

@@ -4,6 +4,7 @@
 //! thread executes the orders for clock and processes one after the other, since orders may take
 //! long and must not delay answers to peers (`udp/threads.rs`).
 
+mod awaited;
 mod halted;
 mod threads;
 
@@ -18,6 +19,7 @@ use std::time::Duration as StdDuration;
 
 use timeloom_accord::{Action, Datagram, Halt, HostId, Hosts, Member, Moment, Order, Settings};
 use timeloom_time::{Dilation, Duration, Instant, Virtual};
+use tracing::debug;
 
 use self::halted::Refusal;
 use self::threads::{listen, listen_to_group, obey};
@@ -26,7 +28,7 @@ use super::seal::{Key, Unopened};
 use super::testbed::AgreedTestbed;
 use super::timeline::CommonTimeline;
 use crate::testbed::TestbedError;
-use crate::wire::{Cause, HaltReason, MachineWire, Wire, wait_or};
+use crate::wire::{AwaitedMachine, Cause, HaltReason, MachineWire, Wire, wait_or};
 
 /// Another host on the line, as configured.
 #[derive(Clone, Debug)]
@@ -321,6 +323,11 @@ impl MachineWire for Udp {
         self.0.ended.store(true, Ordering::SeqCst);
         self.0.lock().orders = None;
     }
+
+    fn awaited(&self) -> Vec<AwaitedMachine> {
+        let state = self.0.lock();
+        awaited::machines(&state.member, |host| self.0.name(host))
+    }
 }
 
 impl Wire for Udp {
@@ -454,6 +461,7 @@ impl Shared {
             }
         };
         if !taken {
+            debug!(%source, "refused a datagram of the pause bus");
             self.refused.fetch_add(1, Ordering::Relaxed);
         }
     }

@@ -17,7 +17,7 @@ use super::monitor::{LineListener, LineMonitor, NetworkView};
 use super::pins::Pins;
 use crate::agreed::Udp;
 use crate::testbed::TestbedError;
-use crate::wire::{Cause, HaltReason, MachineWire, Wire};
+use crate::wire::{AwaitedMachine, Cause, HaltReason, MachineWire, Wire};
 
 /// This machine's end of a wired line that has a network beside it.
 pub struct NetworkedWire {
@@ -89,6 +89,10 @@ impl MachineWire for NetworkedWire {
         // If the line cannot be released now, it is released when the pins are closed.
         let _ = self.monitor.drive(false);
         self.udp.end();
+    }
+
+    fn awaited(&self) -> Vec<AwaitedMachine> {
+        self.udp.awaited()
     }
 }
 

@@ -11,6 +11,7 @@ use timeloom_sys::rights::Rights;
 use crate::control::error::HoldError;
 use crate::control::grants::Grants;
 use crate::control::protocol::HoldText;
+use crate::control::why::ComponentText;
 use crate::enter::identity::Identity;
 use crate::enter::root::Root;
 use crate::session::Session;
@@ -86,6 +87,11 @@ pub trait Controlled: Send + Sync {
     }
     /// Returns the present holds on the pause, the longest first.
     fn holds(&self) -> Vec<HoldText> {
+        Vec::new()
+    }
+    /// Returns the components that are awaited now: those because of which a session stands that is
+    /// paused, or because of which its time does not skip. Must not wait for any of them.
+    fn awaited(&self) -> Vec<ComponentText> {
         Vec::new()
     }
     /// Passes recorded rows to their files, for a reader of the results.

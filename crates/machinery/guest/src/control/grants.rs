@@ -14,6 +14,7 @@ use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::clock::Clock;
 use crate::control::error::SeatError;
+use crate::control::why::Cause;
 
 /// State of the granter of a session, and totals of its grants.
 pub struct Grants {
@@ -40,8 +41,10 @@ struct State {
     knows_the_end: bool,
     /// True while a request of the granter is being answered.
     answering: bool,
-    /// Start of the wait for the next grant.
+    /// Start of the wait for the next grant, or of the grant in progress.
     waiting_since: StdInstant,
+    /// True while a grant is in progress.
+    is_granting: bool,
     tally: Tally,
 }
 
@@ -108,6 +111,7 @@ impl Grants {
                 knows_the_end: false,
                 answering: false,
                 waiting_since: now,
+                is_granting: false,
                 tally: Tally::default(),
             }),
             changed: Condvar::new(),
@@ -182,6 +186,16 @@ impl Grants {
     /// Returns the totals of the grants so far.
     pub fn tally(&self) -> Tally {
         self.lock().tally
+    }
+
+    /// Returns the cause because of which the session stands, if it stands for its next grant.
+    pub(crate) fn awaited(&self) -> Option<Cause> {
+        let state = self.lock();
+        let awaits = state.phase == Phase::Open && !state.is_granting;
+        awaits.then(|| Cause::Grant {
+            granter: state.seated.as_ref().map(|seated| seated.process.clone()),
+            waited_ns: Duration::from(state.waiting_since.elapsed()).as_ns(),
+        })
     }
 
     /// Returns a description of the present granter, or of the last one.
@@ -259,6 +273,7 @@ impl Grants {
         let now = StdInstant::now();
         let since = Duration::from(now - state.waiting_since);
         state.waiting_since = now;
+        state.is_granting = begins;
         if begins {
             state.tally.grants += 1;
             state.tally.waited += since;

@@ -37,7 +37,7 @@ use crate::supervise::supervisor::Supervisor;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Order {
     /// Number of moves of the clock plus number of turns given to threads.
-    pub scheduler: u64,
+    pub turns: u64,
     /// Number of those turns and moves after which more than one thread ran, in an order chosen by
     /// the kernel. Pauses of the session count, since they wake all threads.
     pub shared: u64,
@@ -204,7 +204,7 @@ impl Scheduler {
     fn note(&mut self, supervisor: &Supervisor, ran: usize) {
         self.computing.clear();
         supervisor.with_order(|order| {
-            order.scheduler += 1;
+            order.turns += 1;
             order.shared += u64::from(ran > 1);
         });
     }

@@ -24,6 +24,7 @@ use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use timeloom_sys::schedule::sleep_exactly;
 use timeloom_time::{Duration, Instant, Virtual};
+use tracing::trace;
 
 use crate::clock::Compute;
 use crate::freeze::FreezeKind;
@@ -51,6 +52,15 @@ pub(crate) fn serve(shared: &Weak<Supervisor>, ended: &AtomicBool) {
             Some(activity) => by_events(&supervisor, activity, &mut own, &mut scheduler),
             None => skip_once(&supervisor, &mut own, &mut scheduler),
         };
+        match attempt {
+            Attempt::Skipped => trace!(virtual_ns = supervisor.clock.now().as_ns(), "skipped"),
+            Attempt::Busy(thread) => trace!(thread, "not skipped: a thread runs"),
+            Attempt::NotNow => {}
+        }
+        supervisor.note_busy(match attempt {
+            Attempt::Busy(thread) => Some(thread),
+            Attempt::Skipped | Attempt::NotNow => None,
+        });
         // The intervals between attempts increase while a thread computes, so as not to disturb it.
         naps = if attempt == Attempt::Skipped {
             0

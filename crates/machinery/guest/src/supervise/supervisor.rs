@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant as StdInstant};
 
 use timeloom_time::{Instant, Virtual};
 
@@ -69,6 +69,8 @@ pub(crate) struct Supervisor {
     is_over: AtomicBool,
     /// Record of the order in which threads were scheduled.
     order: Mutex<Order>,
+    /// Guest thread over which time has not skipped, and the instant at which that began.
+    busy: Mutex<Option<(i32, StdInstant)>>,
     /// Function that returns false if something outside the guests is about to affect them.
     pub(crate) quiet: OnceLock<QuietCheck>,
     /// Function that lets a component that follows the clock run ahead of it.
@@ -129,6 +131,7 @@ impl Supervisor {
             wanting: AtomicUsize::new(0),
             is_over: AtomicBool::new(false),
             order: Mutex::default(),
+            busy: Mutex::default(),
             quiet: OnceLock::new(),
             ahead: OnceLock::new(),
         })
@@ -300,6 +303,30 @@ impl Supervisor {
             supervisor: self,
             host,
         }
+    }
+
+    /// Returns the numbers of the hosts on which programs are being started or executed, except
+    /// those that are held, in the order of the starts.
+    pub(crate) fn starting_hosts(&self) -> Vec<usize> {
+        let mut hosts = self.execs().clone();
+        hosts.retain(|&host| !self.clock.is_held(host));
+        hosts
+    }
+
+    /// Records the guest thread over which time cannot skip at the moment; `None` if there is none.
+    pub(crate) fn note_busy(&self, thread: Option<i32>) {
+        let mut busy = self.busy.lock().unwrap_or_else(|e| e.into_inner());
+        if busy.map(|(same, _)| same) != thread {
+            *busy = thread.map(|thread| (thread, StdInstant::now()));
+        }
+    }
+
+    /// Returns the wall time for which time could not skip over this guest thread; `None` if it
+    /// is not the one that was found last.
+    pub(crate) fn busy_for(&self, thread: i32) -> Option<Duration> {
+        let busy = self.busy.lock().unwrap_or_else(|e| e.into_inner());
+        let same = busy.filter(|(busy, _)| *busy == thread);
+        same.map(|(_, since)| since.elapsed())
     }
 
     /// Returns true if a program is about to enter the session. An exec on a held host is not

@@ -13,6 +13,7 @@ use timeloom_engine::{Pace, Paced, Wake};
 use timeloom_net::{Node, Owner, World};
 use timeloom_sys::clock::{thread_time, wall_now};
 use timeloom_time::{Duration, Instant, Virtual, Wall};
+use tracing::trace;
 
 use super::group::{Exchanged, Member};
 use super::meeting::Meeting;
@@ -156,6 +157,11 @@ impl Core {
     pub(super) fn await_peers(&mut self, target: Instant<Virtual>) -> io::Result<()> {
         self.hand_out();
         self.tell_peers()?;
+        trace!(
+            virtual_ns = self.paced.engine.now().as_ns(),
+            clock_ns = target.as_ns(),
+            "waits for other engines"
+        );
         if let Some(peers) = &self.peers {
             peers.await_others(target);
         }
@@ -168,6 +174,11 @@ impl Core {
         self.sleeps += 1;
         let undecided = self.attachments.iter_mut().map(Attachment::is_undecided);
         if undecided.filter(|it| *it).count() > 0 {
+            if let Some(member) = &self.member {
+                let connections = self.attachments.iter().flat_map(Attachment::undecided);
+                member.undecided(connections);
+            }
+            trace!("a kernel has not decided about losses");
             // Without an announcement, time does not skip.
             let soon = wall_now() + LOOK_AGAIN;
             return Some(until.map_or(soon, |until| until.min(soon)));
@@ -367,7 +378,13 @@ impl Core {
                 // The next frame must not come before the decision in one run, and after it in
                 // another.
                 while self.reproduces && attachment.is_undecided() {
+                    if let Some(member) = &self.member {
+                        member.undecided(attachment.undecided());
+                    }
                     rest(wall_now() + LOOK_AGAIN);
+                }
+                if let Some(member) = &self.member {
+                    member.undecided(std::iter::empty());
                 }
             }
         }

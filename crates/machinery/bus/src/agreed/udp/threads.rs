@@ -7,6 +7,7 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration as StdDuration;
 
 use timeloom_accord::{Member, Order};
+use tracing::debug;
 
 use super::super::seal::SEALED;
 use super::Shared;
@@ -50,9 +51,12 @@ pub(super) fn obey(shared: &Shared, orders: &Receiver<(u64, Order)>) {
         if shared.ended.load(Ordering::SeqCst) {
             return;
         }
-        if let Err(error) = obey_one(shared, claim, order) {
-            shared.lock().failed.get_or_insert(error);
-            shared.tell(Member::failed);
+        match obey_one(shared, claim, order) {
+            Ok(()) => debug!(?order, "obeyed the agreement"),
+            Err(error) => {
+                debug!(?order, %error, "could not obey the agreement");
+                shared.tell(Member::failed);
+            }
         }
     }
 }
