@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use timeloom_clock::TimelineTime;
 use timeloom_time::{Duration, Instant};
-use timeloom_timeline_client::{Stamp, TimelineTime};
+use timeloom_timeline_client::{Stamp, Timeline};
 
 use crate::channel::{Callback, Message};
 
@@ -42,7 +42,7 @@ struct Due {
 }
 
 impl Agenda {
-    pub(crate) fn start(timeline: Arc<TimelineTime>, told: Callback) -> std::io::Result<Self> {
+    pub(crate) fn start(timeline: Arc<Timeline>, told: Callback) -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let own = Arc::clone(&shared);
         let run = move || {
@@ -103,7 +103,7 @@ impl Shared {
 
     /// Waits until the next message is certainly due. Returns the message, and the reading of the
     /// timeline that proves this.
-    fn next(&self, timeline: &TimelineTime) -> Option<(Message, Stamp)> {
+    fn next(&self, timeline: &Timeline) -> Option<(Message, Stamp)> {
         let mut due = self.lock();
         while !due.is_over {
             let Some(((act_at, _), _)) = due.messages.first_key_value() else {

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use timeloom_clock::TimelineTime;
 use timeloom_time::Instant;
-use timeloom_timeline_client::{Refusal, Stamp, TimelineTime};
+use timeloom_timeline_client::{Refusal, Stamp, Timeline};
 
 use crate::agenda::Agenda;
 use crate::envelope::Envelope;
@@ -100,7 +100,7 @@ pub struct Channel {
 }
 
 struct Shared {
-    timeline: Arc<TimelineTime>,
+    timeline: Arc<Timeline>,
     prefix: String,
     seal: Option<Seal>,
     socket: UdpSocket,
@@ -134,7 +134,7 @@ impl Channel {
     /// Fails if the prefix is not a valid key, if a socket or thread cannot be created, or if the
     /// timeline cannot be read.
     pub fn open(
-        timeline: Arc<TimelineTime>,
+        timeline: Arc<Timeline>,
         prefix: &str,
         endpoints: &Endpoints,
         seal: Option<Seal>,

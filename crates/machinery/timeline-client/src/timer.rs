@@ -7,7 +7,7 @@ use timeloom_clock::TimelineTime;
 use timeloom_time::{Duration, Instant};
 
 use crate::error::WaitError;
-use crate::timeline::TimelineTime;
+use crate::timeline::Timeline;
 use crate::wait::{Schedule, WaitResult};
 
 /// Running timer; cancelled when it is dropped.
@@ -31,7 +31,7 @@ impl Timer {
     /// # Errors
     /// Fails if no thread can be created.
     pub fn start(
-        timeline: Arc<TimelineTime>,
+        timeline: Arc<Timeline>,
         first: Instant<TimelineTime>,
         period: Option<Duration>,
         mut fire: impl FnMut(Result<WaitResult, WaitError>) + Send + 'static,
@@ -71,7 +71,7 @@ impl Cancel {
     /// Waits for the instant `target`; returns `None` if the timer was cancelled.
     fn wait(
         &self,
-        timeline: &TimelineTime,
+        timeline: &Timeline,
         target: Instant<TimelineTime>,
     ) -> Option<Result<WaitResult, WaitError>> {
         let done = || *self.done.lock().unwrap_or_else(PoisonError::into_inner);

@@ -5,7 +5,7 @@ use timeloom_clock::quality::Stamp;
 use timeloom_time::{Duration, Instant};
 
 use crate::error::WaitError;
-use crate::timeline::TimelineTime;
+use crate::timeline::Timeline;
 
 /// Result of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct WaitResult {
     pub overshoot: Duration,
 }
 
-/// Period with its phase, for [`TimelineTime::wait_until_next_period`] (QuartzV's
+/// Period with its phase, for [`Timeline::wait_until_next_period`] (QuartzV's
 /// `timeline_set_schedparams`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
@@ -58,7 +58,7 @@ impl Schedule {
     }
 }
 
-impl TimelineTime {
+impl Timeline {
     /// Waits until it is certain that the timeline has reached `target`.
     ///
     /// # Errors

@@ -154,7 +154,7 @@ fn records_are_read_back_before_and_after_finishing() {
     let done = recorder.finish().unwrap();
     assert_eq!(
         done,
-        Consolidated {
+        Consolidation {
             rows: 70_001 + 2 + 1 + 1,
             torn_lines: 0
         }
@@ -329,7 +329,7 @@ fn a_killed_run_keeps_its_records() {
     let (run, recovered) = RunDirectory::recover(&path).unwrap();
     assert_eq!(
         recovered,
-        Consolidated {
+        Consolidation {
             rows: 10_002,
             torn_lines: 1
         }
@@ -339,7 +339,7 @@ fn a_killed_run_keeps_its_records() {
     assert_eq!(run.manifest().unwrap().outcome, Outcome::Interrupted);
     assert_eq!(
         RunDirectory::recover(&path).unwrap().1,
-        Consolidated::default(),
+        Consolidation::default(),
         "twice is once"
     );
 }

@@ -36,8 +36,8 @@ fn state(own: &HostRecord, other: Option<&HostRecord>) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use timeloom_accord::{Hosts, Resumed};
-    use timeloom_time::Instant;
+    use timeloom_accord::{Hosts, Resumption, Vote};
+    use timeloom_time::{Dilation, Instant};
 
     use super::*;
 
@@ -57,9 +57,10 @@ mod tests {
         let at = Instant::ZERO;
         let own = record(2, false, Stage::Standing { at });
         let state = |other: &HostRecord| state(&own, Some(other));
-        let before = Stage::Running(Resumed {
+        let before = Stage::Running(Resumption {
             from: at,
             at: Instant::ZERO,
+            dilation: Dilation::ONE,
         });
         assert_eq!(super::state(&own, None), Some("has sent nothing yet"));
         assert_eq!(
@@ -80,8 +81,11 @@ mod tests {
         );
         let ready = Stage::Ready {
             at,
-            go: Instant::ZERO,
-            joiners: Hosts::NONE,
+            vote: Vote {
+                go: Instant::ZERO,
+                joiners: Hosts::NONE,
+                dilation: None,
+            },
         };
         assert_eq!(state(&record(2, false, ready)), None);
     }
