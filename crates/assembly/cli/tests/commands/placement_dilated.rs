@@ -132,18 +132,17 @@ fn agents_run_a_dilated_scenario() {
     for dilation in [3.0, 0.5] {
         let run = start(&machines, &spread, dilation);
         wait_until(&machines, 500_000_000);
-        for index in 0..2 {
-            assert_eq!(machines.query(index)["dilation"].as_f64(), Some(dilation));
-        }
-        if dilation > 1.0 {
-            machines.check_readings(2, 5);
-        }
         let (hold, at) = machines.hold(1);
         for index in 0..2 {
             let status = machines.query(index);
             assert_eq!(status["virtual_ns"].as_i64(), Some(at), "{status}");
+            assert_eq!(status["dilation"].as_f64(), Some(dilation), "{status}");
         }
         let_go(hold);
+        // The other run is over too soon for readings on a busy machine.
+        if dilation > 1.0 {
+            machines.check_readings(2, 4);
+        }
         let (together, json) = results(&machines, run);
         // A virtual second takes `dilation` wall seconds, apart from pauses.
         let of = |key: &str| json[key].as_i64().expect("a length") as f64;
@@ -184,17 +183,19 @@ fn agents_change_the_rate_of_a_run_at_one_virtual_instant() {
     let [spread, _] = scenarios(&machines);
     let run = start(&machines, &spread, 1.0);
     wait_until(&machines, 500_000_000);
-    let factors = [3.0, 0.5, 2.0];
+    let factors = [10.0, 5.0, 0.5];
     for (turn, factor) in factors.into_iter().enumerate() {
         machines.dilate(turn % 2, factor);
+        // At the last rate, the run may end before an answer comes.
+        if factor < 1.0 {
+            break;
+        }
         for index in 0..2 {
             wait_for("all have changed", || {
                 (machines.query(index)["dilation"].as_f64() == Some(factor)).then_some(())
             });
         }
-        if factor > 1.0 {
-            machines.check_readings(2, 5);
-        }
+        machines.check_readings(2, 4);
     }
     let (results, _) = results(&machines, run);
     answers_are_in_order(&results);
