@@ -516,6 +516,8 @@ fn dilated(count: usize, times: usize, seed: u64, loss: f64, late: Option<usize>
     };
     let mut world = World::new(count, seed, bad(loss), settings);
     (world.dilates, world.late) = (true, late);
+    // A change that is requested before the start would count from the start.
+    assert!(world.run(Duration::from_s(60), World::all_run), "a start");
     world.ask(4, times, Duration::from_s(1));
     assert!(
         world.run(Duration::from_s(600), World::all_run),

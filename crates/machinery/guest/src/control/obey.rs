@@ -124,7 +124,7 @@ fn carry_out<C: Controlled>(
         // else.
         Request::Enter(_) => return Err(Refusal::EnterAlone),
         Request::Hold { .. } => return Err(Refusal::HoldBeside),
-        Request::Dilate { factor } => session.dilate(factor)?,
+        Request::Dilate { factor } => held.dilate(factor)?,
         Request::Query | Request::Status | Request::Why => {}
         Request::Watch => held.flush(),
         Request::By { .. } => return Err(Refusal::NoEffect),

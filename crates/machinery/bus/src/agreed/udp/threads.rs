@@ -55,6 +55,7 @@ pub(super) fn obey(shared: &Shared, orders: &Receiver<(u64, Order)>) {
             Ok(()) => debug!(?order, "obeyed the agreement"),
             Err(error) => {
                 debug!(?order, %error, "could not obey the agreement");
+                shared.lock().failed.get_or_insert(error);
                 shared.tell(Member::failed);
             }
         }
