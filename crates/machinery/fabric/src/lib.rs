@@ -78,6 +78,6 @@ pub use probe::{Feature, probe};
 pub use self_clocking::{TcpSettings, congestion_control, make_self_clocking, make_timerless};
 pub use spec::{LinkSpec, NetworkSpec, StationSpec};
 pub use splice::Splice;
-pub use tbf::queue_bytes;
+pub use tbf::{frames_held_back, queue_bytes};
 pub use tcp_state::{TcpState, namespace_traffic};
 pub use timers::{StationDilation, StationTimers};

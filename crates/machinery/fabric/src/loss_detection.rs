@@ -185,9 +185,10 @@ pub struct LossState {
 /// Longest time that the kernel needs for its answer. It answers during the request.
 const ANSWER: Duration = Duration::from_secs(1);
 
-/// Duration that is longer than any reordering timer (a round trip and two ticks at most) and
-/// shorter than the retransmission timeouts of a station without TCP timers.
-const SHORT: Duration = Duration::from_secs(2);
+/// Duration that is longer than any reordering timer (two round trips of the machine's time and two
+/// ticks at most) and shorter than the retransmission timeouts of a station without TCP timers,
+/// which are two minutes.
+const SHORT: Duration = Duration::from_secs(20);
 
 #[cfg(test)]
 mod tests {

@@ -94,22 +94,17 @@ pub(crate) fn program(guest: Guest) -> Vec<sock_filter> {
         Step::Load(NUMBER),
         Step::IfAtLeast(NEWEST + 1, BEYOND),
     ];
-    let [mut usual, mut beyond] = [const { Vec::new() }; 2];
-    for (index, entry) in entries.iter().enumerate() {
-        let is_first = index == 0 || entries[index - 1].number != entry.number;
-        let numbers = match entry.number > NEWEST {
-            false => &mut usual,
-            true => &mut beyond,
-        };
-        if is_first {
-            numbers.push((entry.number, FIRST_CALL + index as Label));
-        }
-    }
-    search(&mut steps, &mut usual, libc::SECCOMP_RET_ALLOW);
+    // A call with two treatments has two adjacent entries, of which the first counts.
+    let mut numbers: Vec<_> = labels(&entries).collect();
+    numbers.dedup_by_key(|(number, _)| *number);
+    let (usual, beyond) = numbers
+        .into_iter()
+        .partition(|(number, _)| *number <= NEWEST);
+    search(&mut steps, usual, libc::SECCOMP_RET_ALLOW);
     // Larger numbers are calls of future kernels. On x86-64 they include calls of x32, through
     // which a program could bypass the filter. Among them, only the image's own call passes.
     steps.push(Step::Mark(BEYOND));
-    search(&mut steps, &mut beyond, REFUSE);
+    search(&mut steps, beyond, REFUSE);
     for (index, entry) in entries.iter().enumerate() {
         steps.push(Step::Mark(FIRST_CALL + index as Label));
         condition(&mut steps, entry.when, label_of(entry.treatment, guest));
@@ -147,9 +142,11 @@ pub(crate) fn release_program() -> Vec<sock_filter> {
         |entry| matches!(entry.treatment, Treatment::Ask(service) if !service.outlasts_session()),
     );
     let asked: Vec<Entry> = asked.collect();
-    let label = |(index, entry): (usize, &Entry)| (entry.number, FIRST_CALL + index as Label);
-    let mut numbers: Vec<_> = asked.iter().enumerate().map(label).collect();
-    search(&mut steps, &mut numbers, libc::SECCOMP_RET_ALLOW);
+    search(
+        &mut steps,
+        labels(&asked).collect(),
+        libc::SECCOMP_RET_ALLOW,
+    );
     for (index, entry) in asked.iter().enumerate() {
         steps.push(Step::Mark(FIRST_CALL + index as Label));
         condition(&mut steps, entry.when, TRAPPED);
@@ -159,10 +156,16 @@ pub(crate) fn release_program() -> Vec<sock_filter> {
     assemble(&steps)
 }
 
+/// Returns the number of each entry's call, and the label of its treatment.
+fn labels(entries: &[Entry]) -> impl Iterator<Item = (u32, Label)> {
+    let all = entries.iter().zip(FIRST_CALL..);
+    all.map(|(entry, label)| (entry.number, label))
+}
+
 /// Emits code that goes to the label of the loaded call number, or returns `otherwise`. The kernel
 /// runs the filter at each trap, at each call of the image, and at each return from a signal
 /// handler. The numbers are therefore searched by halves, after the most frequent ones.
-fn search(steps: &mut Vec<Step>, numbers: &mut Vec<(u32, Label)>, otherwise: u32) {
+fn search(steps: &mut Vec<Step>, mut numbers: Vec<(u32, Label)>, otherwise: u32) {
     for frequent in FREQUENT {
         let place = numbers
             .iter()
@@ -172,7 +175,7 @@ fn search(steps: &mut Vec<Step>, numbers: &mut Vec<(u32, Label)>, otherwise: u32
         }
     }
     numbers.sort_unstable();
-    halve(steps, numbers, otherwise);
+    halve(steps, &numbers, otherwise);
 }
 
 fn halve(steps: &mut Vec<Step>, numbers: &[(u32, Label)], otherwise: u32) {

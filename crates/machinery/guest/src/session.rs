@@ -392,6 +392,12 @@ impl Session {
         let _ = self.supervisor.ahead.set(Box::new(ahead));
     }
 
+    /// Returns true if time does not skip while a queue of the kernel holds frames back, as on a link
+    /// with a rate. The result is false before time skips, and if BPF is not available.
+    pub fn detects_held_frames(&self) -> bool {
+        self.supervisor.detects_held_frames.load(Ordering::Relaxed)
+    }
+
     /// Makes connections keep the congestion control that the kernel assigns. That algorithm must
     /// depend only on acknowledgements, since time skips over the kernel's timers. If a program
     /// requests another one, this is reported.

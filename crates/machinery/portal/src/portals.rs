@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use timeloom_fabric::{LossDetection, LossState};
-use timeloom_net::{Frame, Node, TcpTimerStats};
+use timeloom_net::{Acknowledgement, Frame, Node, SentSegment, TcpTimerStats};
 use timeloom_sys::clock::wall_now;
 use timeloom_time::{Duration, Instant, Wall};
 
@@ -55,7 +55,7 @@ pub(crate) struct Attachment {
     joiner: Joiner,
     pub(crate) joins: bool,
     pub(crate) report: PortReport,
-    pub(crate) repairs: Repairs,
+    repairs: Repairs,
     /// Loss detection of the kernel behind the portal; `None` if the network does not wait for it.
     detection: Option<LossDetection>,
     /// Connections with a gap (local end, remote end) to which a frame was delivered, each with the
@@ -132,12 +132,21 @@ impl Attachment {
         self.undecided.keys().copied()
     }
 
-    /// Returns the shortest round trip of the connection between `ends` (local and remote), in the
-    /// machine's time, as measured by the host's kernel; zero if it is unknown.
-    pub(crate) fn shortest_round_trip(&mut self, [local, remote]: [SocketAddr; 2]) -> Duration {
-        let state = self.detection.as_mut().map(|it| it.state(local, remote));
-        let state = state.and_then(Result::ok).unwrap_or_default();
-        state.shortest_round_trip
+    /// Records that a segment was read from the portal, in a run that must be reproducible.
+    pub(crate) fn note_sent(&mut self, segment: &SentSegment) {
+        self.repairs.note_sent(segment, wall_now());
+    }
+
+    /// Returns the instant before which an acknowledgement may not be delivered in a run that must
+    /// be reproducible; `None` if it need not wait.
+    pub(crate) fn not_before(&mut self, arriving: &Acknowledgement) -> Option<Instant<Wall>> {
+        let [local, remote] = arriving.ends;
+        let detection = &mut self.detection;
+        self.repairs.not_before(arriving, || {
+            let state = detection.as_mut().map(|it| it.state(local, remote));
+            let state = state.and_then(Result::ok).unwrap_or_default();
+            state.shortest_round_trip
+        })
     }
 
     /// Ends an iteration by sending the frames that are held.
@@ -159,6 +168,7 @@ fn longest_reordering(state: &LossState) -> Duration {
     LATE + round_trip + round_trip
 }
 
+/// Time by which a timer of the kernel may be late on a busy machine.
 const LATE: Duration = Duration::from_ms(500);
 
 /// Maximum number of frames to discard. It exceeds what a kernel queues for a portal, so all

@@ -83,10 +83,9 @@ impl RunDirectory {
         self.tree.read_text(REPORT, REPORT_BYTES)
     }
 
-    /// Returns true if there is a `report.html` that [`Self::report`] can open: a link or a FIFO of
-    /// this name is none.
+    /// Returns true if there is a `report.html`.
     pub fn has_report(&self) -> bool {
-        self.tree.has_file(REPORT)
+        self.tree.has(REPORT)
     }
 
     fn write_json(&self, name: &str, value: &impl Serialize) -> Result<(), ResultsError> {

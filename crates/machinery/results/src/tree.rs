@@ -88,15 +88,6 @@ impl Tree {
         })
     }
 
-    /// Returns true if the directory has a regular file of this name, which [`Self::read`] opens.
-    pub(crate) fn has_file(&self, name: &str) -> bool {
-        let metadata = self.folder_of(name).and_then(|(folder, last)| {
-            rustix::fs::statat(&folder, last, AtFlags::SYMLINK_NOFOLLOW)
-                .map_err(|error| ResultsError::io(&self.path_of(name))(error.into()))
-        });
-        metadata.is_ok_and(|it| FileType::from_raw_mode(it.st_mode) == FileType::RegularFile)
-    }
-
     /// Opens a file for reading; `None` if it does not exist.
     pub(crate) fn read(&self, name: &str) -> Result<Option<File>, ResultsError> {
         match self.file(name, OFlags::RDONLY) {

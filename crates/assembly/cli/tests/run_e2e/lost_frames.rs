@@ -102,6 +102,13 @@ essential = false
 const IPV4: [&str; 2] = ["10.0.0.1/24", "10.0.0.2/24"];
 const IPV6: [&str; 2] = ["fd00::1/64", "fd00::2/64"];
 
+/// Returns a scenario of a client and a server on a link that loses this share of frames.
+fn lossy(share: &str) -> String {
+    let server = r#"run = ["python3", "-u", "server.py", "10.0.0.2"]"#;
+    let client = r#"run = ["python3", "-u", "client.py"]"#;
+    two_hosts(&format!(", loss = {share}"), IPV4, [client, server])
+}
+
 fn lab(text: &str, client: &str) -> Lab {
     let lab = Lab::with_text(text);
     for (name, text) in [
@@ -396,9 +403,7 @@ one.recv(1)
 /// Programs get CUBIC in virtual time by name.
 #[test]
 fn programs_have_cubic_in_virtual_time() {
-    let server = r#"run = ["python3", "-u", "server.py", "10.0.0.2"]"#;
-    let client = r#"run = ["python3", "-u", "client.py"]"#;
-    let text = two_hosts(", loss = 0.05", IPV4, [client, server]);
+    let text = lossy("0.05");
     let client = "
 import socket, time
 time.sleep(1)
@@ -482,9 +487,7 @@ impl Drop for BusyThreads {
 /// `compute = "none"` the decision must nevertheless be the same in each run.
 #[test]
 fn a_transfer_over_a_lossy_link_reproduces_on_a_busy_machine() {
-    let server = r#"run = ["python3", "-u", "server.py", "10.0.0.2"]"#;
-    let client = r#"run = ["python3", "-u", "client.py"]"#;
-    let text = two_hosts(", loss = 0.1", IPV4, [client, server]);
+    let text = lossy("0.1");
     let client = "
 import socket, time
 time.sleep(1)
@@ -511,9 +514,7 @@ for part in range(20):
 /// kernels would measure ever longer round trips, and decide about losses too late.
 #[test]
 fn transfers_on_many_lossy_connections_are_trusted_and_reproduce() {
-    let server = r#"run = ["python3", "-u", "server.py", "10.0.0.2"]"#;
-    let client = r#"run = ["python3", "-u", "client.py"]"#;
-    let text = two_hosts(", loss = 0.1", IPV4, [client, server]);
+    let text = lossy("0.1");
     let client = "
 import socket, threading, time
 time.sleep(1)

@@ -22,6 +22,7 @@ mod engines;
 mod faults;
 mod file_times;
 mod getting_in;
+mod held_frames;
 mod host_names;
 mod ieee13;
 mod ieee13_variants;

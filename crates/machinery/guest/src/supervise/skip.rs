@@ -1,7 +1,8 @@
 //! Skipping: while all threads wait, the clock advances to the next event at once.
 //!
-//! If BPF is available, scheduler events show that all threads wait ([`Activity`]). Otherwise /proc
-//! is read many times a second, as follows.
+//! If BPF is available, scheduler events show that all threads wait ([`Activity`]), and that the
+//! kernel holds no frame of the session back. Otherwise, and while anything has been running for
+//! some milliseconds, /proc is read many times a second, as follows.
 //!
 //! Nothing is about to happen under these conditions: every thread of every guest sleeps, and every
 //! thread of this supervisor; the kernel has deferred no network work; all other sources (packets
@@ -33,7 +34,7 @@ use crate::supervise::activity::Activity;
 use crate::supervise::interrupt;
 use crate::supervise::own_threads::OwnThreads;
 use crate::supervise::scheduler::Scheduler;
-use crate::supervise::snapshot::{Awake, Snapshot, Waiter};
+use crate::supervise::snapshot::{NoSnapshot, Snapshot, Waiter};
 use crate::supervise::supervisor::Supervisor;
 
 /// Skips time until `ended` is true. To be run in its own thread.
@@ -50,7 +51,7 @@ pub(crate) fn serve(shared: &Weak<Supervisor>, ended: &AtomicBool) {
         };
         let attempt = match &mut activity {
             Some(activity) => by_events(&supervisor, activity, &mut own, &mut scheduler),
-            None => skip_once(&supervisor, &mut own, &mut scheduler),
+            None => skip_once(&supervisor, &mut own, &mut scheduler, || false),
         };
         match attempt {
             Attempt::Skipped => trace!(virtual_ns = supervisor.clock.now().as_ns(), "skipped"),
@@ -101,7 +102,11 @@ fn by_events_if_possible(supervisor: &Supervisor) -> Option<Activity> {
     if is_unwanted || supervisor.clock.dates_files() {
         return None;
     }
-    Activity::new(supervisor).ok()
+    let activity = Activity::new(supervisor).ok()?;
+    supervisor
+        .detects_held_frames
+        .store(true, Ordering::Relaxed);
+    Some(activity)
 }
 
 /// Name of an environment variable of the supervisor. Its value `off` disables the BPF programs
@@ -127,11 +132,8 @@ fn by_events(
     scheduler: &mut Scheduler,
 ) -> Attempt {
     let Some(word) = activity.wait_for_rest(LONG_WORK) else {
-        let attempt = skip_once(supervisor, own, scheduler);
-        if attempt == Attempt::Skipped {
-            activity.forget_cancelled();
-        }
-        return attempt;
+        activity.forget_cancelled();
+        return skip_once(supervisor, own, scheduler, || activity.is_deferred());
     };
     let Some(_change) = supervisor.try_change() else {
         return Attempt::NotNow;
@@ -152,7 +154,14 @@ fn by_events(
     jump(supervisor, &activity.waiting.all(&supervisor.clock))
 }
 
-fn skip_once(supervisor: &Supervisor, own: &mut OwnThreads, scheduler: &mut Scheduler) -> Attempt {
+/// Attempts to skip. `is_deferred` must return true if it is known that the kernel has deferred work
+/// that may concern the session: /proc does not show all of it.
+fn skip_once(
+    supervisor: &Supervisor,
+    own: &mut OwnThreads,
+    scheduler: &mut Scheduler,
+    is_deferred: impl Fn() -> bool,
+) -> Attempt {
     let Some(_change) = supervisor.try_change() else {
         return Attempt::NotNow;
     };
@@ -161,18 +170,20 @@ fn skip_once(supervisor: &Supervisor, own: &mut OwnThreads, scheduler: &mut Sche
     }
     let in_turns = supervisor.clock.compute() == Compute::None;
     let look = || match in_turns {
-        true => Ok(Snapshot::with_those_at_work(supervisor)),
+        true => Snapshot::with_those_at_work(supervisor),
         false => Snapshot::of(supervisor),
     };
     let first = match look() {
         Ok(snapshot) => snapshot,
-        Err(Awake(thread)) => return Attempt::Busy(thread),
+        Err(NoSnapshot::Awake(thread)) => return Attempt::Busy(thread),
+        Err(NoSnapshot::Unreadable) => return Attempt::NotNow,
     };
     if let Some(thread) = scheduler.computing(&first.at_work) {
         return Attempt::Busy(thread);
     }
     // If both snapshots are equal, there is an instant between them at which all threads sleep.
-    let is_quiet = |own: &OwnThreads| own.softirq_sleeps() && supervisor.is_quiet();
+    let is_quiet =
+        |own: &OwnThreads| own.softirq_sleeps() && !is_deferred() && supervisor.is_quiet();
     if !is_quiet(own) || !own.slept() || first.stirring_child().is_some() {
         return Attempt::NotNow;
     }

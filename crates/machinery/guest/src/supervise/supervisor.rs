@@ -54,6 +54,8 @@ pub(crate) struct Supervisor {
     /// True if the congestion control of TCP depends only on acknowledgements, whatever programs
     /// request.
     pub(crate) self_clocking: AtomicBool,
+    /// True if time does not skip while a queue of a network device holds frames back.
+    pub(crate) detects_held_frames: AtomicBool,
     /// Name of the congestion control with CUBIC in virtual time, if there is one. A program that
     /// requests CUBIC gets it where connections are paced by acknowledgements alone.
     pub(crate) virtual_cubic: OnceLock<String>,
@@ -124,6 +126,7 @@ impl Supervisor {
             ended_by_filter: Mutex::default(),
             refused_input: AtomicBool::new(false),
             self_clocking: AtomicBool::new(false),
+            detects_held_frames: AtomicBool::new(false),
             virtual_cubic: OnceLock::new(),
             warn,
             change: Mutex::new(()),
@@ -369,11 +372,10 @@ impl Supervisor {
     /// afterwards. The clock is not changed. The caller must hold [`Self::try_change`].
     pub(crate) fn with_guests_stopped(&self, work: impl FnOnce(&[i32])) -> Result<(), GuestError> {
         let frozen = self.freezer.freeze(PATIENCE);
-        if frozen.is_ok() {
-            work(&self.freezer.processes_not_held());
-        }
+        let listed = frozen.and_then(|()| self.freezer.processes_not_held());
+        let done = listed.map(|pids| work(&pids));
         self.freezer.thaw()?;
-        frozen
+        done
     }
 
     /// Returns true if nothing outside the guests is about to affect them.
@@ -397,7 +399,10 @@ impl Supervisor {
     }
 
     /// Returns the identifiers of the processes of hosts that are not held.
-    pub(crate) fn processes_not_held(&self) -> Vec<i32> {
+    ///
+    /// # Errors
+    /// Fails if no descriptor or no memory is left, or if the cgroup of a host was removed.
+    pub(crate) fn processes_not_held(&self) -> Result<Vec<i32>, GuestError> {
         self.freezer.processes_not_held()
     }
 

@@ -151,7 +151,7 @@ fn every_misdeed_has_its_name() {
     ));
     for (misdeed, complaint) in [
         ("nonsense-on-write", "Loading model ..."),
-        ("id-on-advance", "the id is 3 where 2 was asked"),
+        ("id-on-advance", "the id is 3 in place of 2"),
         ("binary-on-read", "not UTF-8"),
     ] {
         let error = misbehave(misdeed);

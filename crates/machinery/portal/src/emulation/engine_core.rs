@@ -333,7 +333,7 @@ impl Core {
                 if self.reproduces {
                     let sent = self.paced.engine.model.take_sent_segment(node);
                     if let Some(segment) = sent {
-                        attachment.repairs.note_sent(&segment, wall_now());
+                        attachment.note_sent(&segment);
                     }
                 }
             }
@@ -354,9 +354,7 @@ impl Core {
             let waits = by_node.get(&node).filter(|_| self.reproduces);
             if let Some((acknowledgement, index)) = after_gap.zip(waits) {
                 let attachment = &mut attachments[*index];
-                let round_trip = attachment.shortest_round_trip(acknowledgement.ends);
-                let until = attachment.repairs.not_before(&acknowledgement, round_trip);
-                if let Some(until) = until {
+                if let Some(until) = attachment.not_before(&acknowledgement) {
                     rest(until);
                 }
             }

@@ -15,6 +15,7 @@
 //! The state machines of this module are generic in the type of a copy, know nothing of links, and
 //! do no I/O. They follow Linux 6.18 with its default settings.
 
+mod comparison;
 mod copies;
 mod estimator;
 mod neighbours;

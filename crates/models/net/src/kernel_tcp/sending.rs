@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 
 use timeloom_time::{Duration, Instant, Virtual};
 
+use super::comparison;
 use super::copies::Copy;
 use super::estimator::{LEAST_TIMEOUT, LinuxRtt};
 use super::retransmissions::Retransmissions;
@@ -148,17 +149,7 @@ impl<C: core::marker::Copy> Sending<C> {
 
     /// Returns the activity of this connection's timers.
     pub(super) fn stats(&self) -> TcpTimerStats {
-        let stats = &self.stats;
-        let by_timers = stats.timeouts + stats.probes;
-        let is_lossy = by_timers > MANY && by_timers * OF_BY_TIMERS > stats.segments
-            || stats.resent > MANY && stats.resent * OF_AGAIN > stats.segments
-            || stats.collapses > SOME && stats.collapses * OF_COLLAPSES > stats.segments;
-        TcpTimerStats {
-            lossy: is_lossy.into(),
-            connections: 1,
-            resent: if self.has_flight { stats.resent } else { 0 },
-            ..*stats
-        }
+        comparison::judged(&self.stats, self.has_flight)
     }
 
     /// Returns true if the window of a received segment has room for a whole segment. A kernel with
@@ -600,12 +591,3 @@ const SYN_ACK_RETRIES: u32 = 5;
 const RETRIES: u32 = 15;
 /// Number of retransmissions of data of a closed connection: `tcp_orphan_retries` in its default.
 const ORPHAN_RETRIES: u32 = 8;
-
-/// Limits of the comparison in docs/skip-loss.md. At a loss of 10 % in both directions, a timer
-/// retransmits a fifth of all requests, and one of nine segments of a bulk transfer is sent again.
-/// The least counts keep short connections from exceeding the shares by chance.
-const MANY: u64 = 20;
-const SOME: u64 = 3;
-const OF_BY_TIMERS: u64 = 3;
-const OF_AGAIN: u64 = 6;
-const OF_COLLAPSES: u64 = 50;

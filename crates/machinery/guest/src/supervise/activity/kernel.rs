@@ -23,7 +23,7 @@ use crate::clock::HostInstant;
 static OBJECT: &[u8] = include_bytes_aligned!("../../../bpf/awake.bpf.o");
 
 /// Names of the BPF programs, each with its tracepoint.
-const PROGRAMS: [(&str, &str); 10] = [
+const PROGRAMS: [(&str, &str); 13] = [
     ("on_waking", "sched_waking"),
     ("on_wakeup", "sched_wakeup"),
     ("on_wakeup_new", "sched_wakeup_new"),
@@ -33,6 +33,9 @@ const PROGRAMS: [(&str, &str); 10] = [
     ("on_exit", "softirq_exit"),
     ("on_queue", "workqueue_queue_work"),
     ("on_executed", "workqueue_execute_end"),
+    ("on_dequeue", "qdisc_dequeue"),
+    ("on_reset", "qdisc_reset"),
+    ("on_destroy", "qdisc_destroy"),
     ("on_switch", "sched_switch"),
 ];
 
@@ -42,6 +45,7 @@ pub(super) struct Setup {
     process: u32,
     asker: u32,
     wait: RangeInclusive<u64>,
+    net: u32,
 }
 
 impl Setup {
@@ -62,11 +66,13 @@ impl Setup {
             process: std::process::id(),
             asker: rustix::thread::gettid().as_raw_nonzero().get() as u32,
             wait: wait.clone(),
+            net: std::fs::metadata("/proc/thread-self/ns/net")?.ino() as u32,
         })
     }
 }
 
-/// Number of threads, softirqs and work items that are not at rest, with a count of changes.
+/// Number of threads, softirqs, work items and network queues that are not at rest, with a count of
+/// changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Word(u64);
 
@@ -106,6 +112,7 @@ impl Kernel {
             .override_global("wait_begin", setup.wait.start(), true)
             .override_global("wait_end", setup.wait.end(), true)
             .override_global("host_at", &host_at, true)
+            .override_global("own_net", &setup.net, true)
             .load(OBJECT)
             .map_err(io::Error::other)?;
         let words = words(&programs)?;
@@ -129,6 +136,11 @@ impl Kernel {
     /// Returns the present value of the word.
     pub(super) fn word(&self) -> Word {
         Word(self.words.get(AWAKE).load(Ordering::SeqCst))
+    }
+
+    /// Returns true if softirqs or work items are not at rest, or queues hold frames back.
+    pub(super) fn is_deferred(&self) -> bool {
+        self.words.get(DEFERRED).load(Ordering::SeqCst) != 0
     }
 
     /// Returns the number of members and log entries for which there was no space in the maps.
@@ -192,6 +204,7 @@ impl Kernel {
             if now_ns.saturating_sub(queued_ns) > age.as_nanos() as u64
                 && self.works.remove(&work).is_ok()
             {
+                self.words.get(DEFERRED).fetch_sub(1, Ordering::SeqCst);
                 self.words
                     .get(AWAKE)
                     .fetch_add(CHANGED - 1, Ordering::SeqCst);
@@ -235,6 +248,7 @@ const ROUND: usize = 1;
 const SLEEPS: usize = 2;
 const LOST: usize = 3;
 const COUNTING: usize = 4;
+const DEFERRED: usize = 6;
 
 /// Inode number of the initial PID namespace: PROC_PID_INIT_INO of Linux, include/linux/proc_ns.h.
 const INITIAL_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
