@@ -93,7 +93,7 @@ fn activity(
     thread: i32,
     stands: bool,
 ) -> Option<(Activity, Option<i64>)> {
-    let letter = processes::thread_state(thread)?;
+    let letter = processes::thread_state(thread).ok()??;
     let seen = || match stands {
         // The states of stopped threads show the means by which they were stopped.
         true => ThreadState::of_stopped(pid, thread),

@@ -70,7 +70,7 @@ pub(crate) fn awake() -> Vec<(i32, String)> {
     let threads = processes::threads(std::process::id() as i32).into_iter();
     let threads = threads.filter(|&thread| {
         let state = processes::thread_state(thread);
-        thread != this && !matches!(state, Some('S' | 'Z' | 'X') | None)
+        thread != this && !matches!(state, Ok(Some('S' | 'Z' | 'X') | None))
     });
     let named = threads.map(|thread| (thread, processes::name(thread)));
     named.filter(|(_, name)| name != SKIPPER).collect()
