@@ -58,7 +58,7 @@ impl KernelTimers {
         let stations = stations.filter_map(|station| fabric.station(&station.name));
         let mut overtaken = Overtaken::of(plan, stations)
             .map_err(|error| RunError::Start(format!("namespaces of the stations: {error}")))?;
-        let held = HeldFrames::of(plan, spec, fabric)
+        let held = HeldFrames::watch(session, plan, (spec, fabric))
             .map_err(|error| RunError::Start(format!("namespaces of the links: {error}")))?;
         let stations = spec.stations.iter();
         let mut stations = stations.filter_map(|station| fabric.station(&station.name));

@@ -53,7 +53,6 @@ const volatile u32 asker = 0;       // its thread that reads the count
 const volatile u64 wait_begin = 0;
 const volatile u64 wait_end = 0;
 const volatile u64 host_at = 0;
-const volatile u32 own_net = 0;     // the supervisor's network namespace
 
 // Bits of a member's state. A thread that has either is awake.
 #define RUNS 1u   // runs, or is ready to run
@@ -110,6 +109,15 @@ struct {
     __type(key, u64);
     __type(value, u64);
 } works SEC(".maps");
+
+// Network namespaces of the session, by inode number.
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, 65536);
+    __uint(map_flags, BPF_F_NO_PREALLOC);
+    __type(key, u32);
+    __type(value, u32);
+} networks SEC(".maps");
 
 // Queues of network devices that hold frames back until a timer of theirs expires.
 struct {
@@ -420,17 +428,20 @@ int BPF_PROG(on_executed, struct work_struct *work) {
 }
 
 // A queue with frames has passed none: it will when its timer expires (a bucket without tokens, a
-// simulated delay). The queues of the machine's own devices do not concern the session.
+// simulated delay).
 SEC("tp_btf/qdisc_dequeue")
 int BPF_PROG(on_dequeue, struct Qdisc *queue, const struct netdev_queue *txq, int count,
              struct sk_buff *frame) {
     u64 key = (u64)queue, held = 1;
     if (!shared())
         return 0;
+    u32 network = BPF_CORE_READ(queue, dev_queue, dev, nd_net.net, ns.inum);
+    if (!bpf_map_lookup_elem(&networks, &network))
+        return 0;
     if (!BPF_CORE_READ(queue, q.qlen)) {
         if (!bpf_map_delete_elem(&queues, &key))
             undefer();
-    } else if (!frame && BPF_CORE_READ(queue, dev_queue, dev, nd_net.net, ns.inum) != own_net) {
+    } else if (!frame) {
         if (!bpf_map_update_elem(&queues, &key, &held, BPF_NOEXIST))
             defer();
     }

@@ -392,8 +392,14 @@ impl Session {
         let _ = self.supervisor.ahead.set(Box::new(ahead));
     }
 
-    /// Returns true if time does not skip while a queue of the kernel holds frames back, as on a link
-    /// with a rate. The result is false before time skips, and if BPF is not available.
+    /// Sets the inode numbers of the session's network namespaces. Time is not to skip while a queue
+    /// of their devices holds frames back. Call this before time skips; a second call has no effect.
+    pub fn watch_networks(&self, inodes: Vec<u32>) {
+        let _ = self.supervisor.networks.set(inodes);
+    }
+
+    /// Returns true if time does not skip while a queue in these namespaces holds frames back, as on
+    /// a link with a rate. The result is false before time skips, and if BPF is not available.
     pub fn detects_held_frames(&self) -> bool {
         self.supervisor.detects_held_frames.load(Ordering::Relaxed)
     }

@@ -2,13 +2,13 @@
 //! pass at that pace.
 
 use timeloom_fabric::{Fabric, KernelError, Namespace, NetworkSpec, frames_held_back};
-use timeloom_guest::Compute;
+use timeloom_guest::{Compute, Session};
 use timeloom_results::Caveat;
 use timeloom_scenario::Plan;
 
 use super::overtaken::SIMULATED;
 
-/// Namespaces with links of the kernel that have a rate, in a run whose virtual time skips.
+/// Namespaces of a run whose virtual time skips, if links of the kernel have a rate.
 #[derive(Default)]
 pub(super) struct HeldFrames {
     namespaces: Vec<Namespace>,
@@ -17,20 +17,31 @@ pub(super) struct HeldFrames {
 }
 
 impl HeldFrames {
-    /// Returns the namespaces of a plan; the result is empty if no frame can be overtaken.
+    /// Returns the namespaces of a plan; the result is empty if no frame can be overtaken. Makes
+    /// `session` wait for frames in all its namespaces, since programs can add queues to theirs.
     ///
     /// # Errors
     /// Fails if no descriptor is left.
-    pub(super) fn of(plan: &Plan, spec: &NetworkSpec, fabric: &Fabric) -> std::io::Result<Self> {
-        let has_rate = spec.links.iter().any(|link| link.rate_bits_per_s.is_some());
-        if !plan.time.skips() || !has_rate {
+    pub(super) fn watch(
+        session: &Session,
+        plan: &Plan,
+        (spec, fabric): (&NetworkSpec, &Fabric),
+    ) -> std::io::Result<Self> {
+        if !plan.time.skips() {
             return Ok(Self::default());
         }
         let stations = spec.stations.iter();
         let stations = stations.filter_map(|station| fabric.station(&station.name));
+        let all: Vec<&Namespace> = stations.chain([fabric.fabric_namespace()]).collect();
+        let inodes = all.iter().map(|it| it.inode());
+        // The kernel has 32 bits for these numbers.
+        let inodes = inodes.collect::<std::io::Result<Vec<_>>>()?;
+        session.watch_networks(inodes.into_iter().map(|inode| inode as u32).collect());
+        let has_rate = spec.links.iter().any(|link| link.rate_bits_per_s.is_some());
         Ok(Self {
-            namespaces: stations
-                .chain([fabric.fabric_namespace()])
+            namespaces: all
+                .into_iter()
+                .filter(|_| has_rate)
                 .map(Namespace::try_clone)
                 .collect::<Result<_, _>>()?,
             stands: plan.time.compute == Compute::None,

@@ -53,7 +53,11 @@ impl Activity {
         let cgroup = supervisor.freezer.cgroup();
         let cgroup = cgroup.ok_or_else(|| io::Error::other("the session has no cgroup"))?;
         Ok(Self {
-            kernel: Kernel::load(&Setup::of_this_thread(cgroup, supervisor.wait_range())?)?,
+            kernel: Kernel::load(&Setup::of_this_thread(
+                cgroup,
+                supervisor.wait_range(),
+                supervisor.networks.get().cloned().unwrap_or_default(),
+            )?)?,
             waiting: Waiting::default(),
             ran: BTreeSet::new(),
             complete_at: None,

@@ -54,7 +54,9 @@ pub(crate) struct Supervisor {
     /// True if the congestion control of TCP depends only on acknowledgements, whatever programs
     /// request.
     pub(crate) self_clocking: AtomicBool,
-    /// True if time does not skip while a queue of a network device holds frames back.
+    /// Inode numbers of the session's network namespaces.
+    pub(crate) networks: OnceLock<Vec<u32>>,
+    /// True if time does not skip while a queue in these namespaces holds frames back.
     pub(crate) detects_held_frames: AtomicBool,
     /// Name of the congestion control with CUBIC in virtual time, if there is one. A program that
     /// requests CUBIC gets it where connections are paced by acknowledgements alone.
@@ -126,6 +128,7 @@ impl Supervisor {
             ended_by_filter: Mutex::default(),
             refused_input: AtomicBool::new(false),
             self_clocking: AtomicBool::new(false),
+            networks: OnceLock::new(),
             detects_held_frames: AtomicBool::new(false),
             virtual_cubic: OnceLock::new(),
             warn,

@@ -45,17 +45,21 @@ pub(super) struct Setup {
     process: u32,
     asker: u32,
     wait: RangeInclusive<u64>,
-    net: u32,
+    networks: Vec<u32>,
 }
 
 impl Setup {
     /// Returns the parameters for a session with this cgroup directory. The calling thread is the
-    /// one that is not counted.
+    /// one that is not counted. `networks` are the inode numbers of the session's network namespaces.
     ///
     /// # Errors
     /// Fails if the directory does not exist any more, or if this process is not in the initial PID
     /// namespace, since its process identifiers then differ from the kernel's.
-    pub(super) fn of_this_thread(cgroup: &Path, wait: &RangeInclusive<u64>) -> io::Result<Self> {
+    pub(super) fn of_this_thread(
+        cgroup: &Path,
+        wait: &RangeInclusive<u64>,
+        networks: Vec<u32>,
+    ) -> io::Result<Self> {
         if std::fs::metadata("/proc/self/ns/pid")?.ino() != INITIAL_PID_NAMESPACE {
             return Err(io::Error::other(
                 "this process is in a PID namespace of its own",
@@ -66,7 +70,7 @@ impl Setup {
             process: std::process::id(),
             asker: rustix::thread::gettid().as_raw_nonzero().get() as u32,
             wait: wait.clone(),
-            net: std::fs::metadata("/proc/thread-self/ns/net")?.ino() as u32,
+            networks,
         })
     }
 }
@@ -112,7 +116,6 @@ impl Kernel {
             .override_global("wait_begin", setup.wait.start(), true)
             .override_global("wait_end", setup.wait.end(), true)
             .override_global("host_at", &host_at, true)
-            .override_global("own_net", &setup.net, true)
             .load(OBJECT)
             .map_err(io::Error::other)?;
         let words = words(&programs)?;
@@ -121,6 +124,13 @@ impl Kernel {
             let program: &mut BtfTracePoint = program.try_into().map_err(io::Error::other)?;
             program.load(tracepoint, &btf).map_err(io::Error::other)?;
             program.attach().map_err(io::Error::other)?;
+        }
+        let networks = programs
+            .map_mut("networks")
+            .ok_or_else(|| lacks("networks"))?;
+        let mut networks: HashMap<_, u32, u32> = networks.try_into().map_err(io::Error::other)?;
+        for network in &setup.networks {
+            networks.insert(network, 1, 0).map_err(io::Error::other)?;
         }
         words.get(COUNTING).store(1, Ordering::SeqCst);
         let mut map = |name| programs.take_map(name).ok_or_else(|| lacks(name));
