@@ -14,6 +14,7 @@ use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::clock::Clock;
 use crate::control::error::SeatError;
+use crate::control::granter::has_hung_up;
 use crate::control::why::Cause;
 
 /// State of the granter of a session, and totals of its grants.
@@ -229,7 +230,8 @@ impl Grants {
         self.end.is_some_and(|end| at >= end)
     }
 
-    /// Makes a client the granter. `process` describes it.
+    /// Makes a client the granter. `process` describes it. If the present granter has disconnected,
+    /// waits until its last request is answered, so that one command can follow another at once.
     ///
     /// # Errors
     /// Fails if there is another granter, or if nothing will be granted any more.
@@ -239,13 +241,21 @@ impl Grants {
         connection: UnixStream,
     ) -> Result<Seat, SeatError> {
         let mut state = self.lock();
-        if let Phase::Over { .. } = state.phase {
-            return Err(SeatError::Ended);
-        }
-        if let Some(other) = &state.seated {
-            return Err(SeatError::Taken {
-                by: other.process.clone(),
-            });
+        loop {
+            if let Phase::Over { .. } = state.phase {
+                return Err(SeatError::Ended);
+            }
+            match &state.seated {
+                None => break,
+                Some(other) if has_hung_up(&other.connection) => {}
+                Some(other) => {
+                    return Err(SeatError::Taken {
+                        by: other.process.clone(),
+                    });
+                }
+            }
+            let waited = self.changed.wait_timeout(state, LEAVES_WITHIN);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         state.seated = Some(Seated {
             process,
@@ -307,8 +317,13 @@ impl Drop for Seat {
         state.left = state.seated.take().map(|seated| seated.process);
         state.alone_since = StdInstant::now();
         state.warned = false;
+        drop(state);
+        self.0.changed.notify_all();
     }
 }
+
+/// Interval at which a client that waits for the present granter to leave checks it again.
+const LEAVES_WITHIN: StdDuration = StdDuration::from_millis(200);
 
 /// Maximum time for which the end of a session waits for the answer to its last grant.
 const ANSWERED_WITHIN: StdDuration = StdDuration::from_secs(5);
