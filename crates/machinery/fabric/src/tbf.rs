@@ -26,11 +26,8 @@
 //! after a pause.
 
 use netlink_packet_core::DefaultNla;
-use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage, TcOption, TcStats2};
+use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage, TcOption};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
-
-use crate::netlink::RouteSocket;
-use crate::{KernelError, Namespace};
 
 /// The three parameters of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,41 +111,6 @@ pub(crate) fn shape(interface: u32, rate_bits_per_s: u64, queue: QueueOf) -> Rou
         TcAttribute::Options(Bucket::new(rate_bits_per_s, queue).options()),
     ];
     RouteNetlinkMessage::NewQueueDiscipline(message)
-}
-
-/// Returns how often token buckets in a namespace had no token for a frame and held it back.
-///
-/// # Errors
-/// Fails if the namespace cannot be entered or the kernel refuses the list.
-pub fn frames_held_back(namespace: &Namespace) -> Result<u64, KernelError> {
-    let listed = namespace.run(|| {
-        let mut socket = RouteSocket::open_here()?;
-        let all = socket.list(RouteNetlinkMessage::GetQueueDiscipline(TcMessage::default()));
-        all.map_err(|refusal| refusal.during(format!("list the queues of `{}`", namespace.name())))
-    })??;
-    Ok(listed.iter().filter_map(overlimits).map(u64::from).sum())
-}
-
-/// Returns the number of times that this queue had no token; `None` if it is no token bucket.
-fn overlimits(queue: &RouteNetlinkMessage) -> Option<u32> {
-    let RouteNetlinkMessage::NewQueueDiscipline(queue) = queue else {
-        return None;
-    };
-    let mut is_bucket = false;
-    let mut overlimits = None;
-    for attribute in &queue.attributes {
-        match attribute {
-            TcAttribute::Kind(kind) => is_bucket = kind == "tbf",
-            TcAttribute::Stats2(all) => {
-                overlimits = all.iter().find_map(|one| match one {
-                    TcStats2::Queue(queue) => Some(queue.overlimits),
-                    _ => None,
-                });
-            }
-            _ => {}
-        }
-    }
-    overlimits.filter(|_| is_bucket)
 }
 
 fn saturate(value: u64) -> u32 {

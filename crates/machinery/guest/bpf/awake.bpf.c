@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// Counts the threads of a session that run or are ready to run, and what the kernel has put
-// off on their behalf (softirqs of the network, tasklets, works, frames that a queue holds back). The supervisor maps one word
-// of the map `words`: while its low half is zero, nothing of the session runs, and whenever
-// anything begins or ends to run, its high half changes.
+// Counts the threads of a session that run or are ready to run, and the work that the kernel has
+// deferred for them (softirqs of the network, tasklets, work items, frames that a queue holds
+// back). The supervisor maps one word of the map `words`: while its low half is zero, nothing of
+// the session runs, and whenever anything begins or ends to run, its high half changes.
 //
 // A thread is a *member* if it lives in the session's cgroup or below, or belongs to the
 // supervisor's process (without the thread that asks). Members are found when they are first
@@ -36,7 +36,6 @@ struct pt_regs___arm { u64 pc; u64 sp; };
 struct work_struct { unsigned long data; };
 struct pool_workqueue;
 struct linux_binprm;
-struct sk_buff;
 struct qdisc_skb_head { u32 qlen; };
 struct ns_common { u32 inum; };
 struct net { struct ns_common ns; };
@@ -57,6 +56,8 @@ const volatile u64 host_at = 0;
 // Bits of a member's state. A thread that has either is awake.
 #define RUNS 1u   // runs, or is ready to run
 #define WAKES 2u  // is being woken
+
+#define EEXIST 17
 
 #define TASK_INTERRUPTIBLE 0x1u
 #define TASK_UNINTERRUPTIBLE 0x2u
@@ -427,31 +428,30 @@ int BPF_PROG(on_executed, struct work_struct *work) {
     return 0;
 }
 
-// A queue with frames has passed none: it will when its timer expires (a bucket without tokens, a
-// simulated delay).
+static __always_inline int emptied(struct Qdisc *queue) {
+    u64 key = (u64)queue;
+    if (shared() && !bpf_map_delete_elem(&queues, &key))
+        undefer();
+    return 0;
+}
+
+// A queue that still has frames after it was asked for one passes the next when its timer expires (a
+// bucket without tokens, a simulated delay). While it passes several in turn, a softirq or a thread
+// runs anyway. The frame passed is not looked at: verifiers of some kernels (about 6.5 to 6.12) take
+// it for never null and would remove the code for a queue that passes none.
 SEC("tp_btf/qdisc_dequeue")
-int BPF_PROG(on_dequeue, struct Qdisc *queue, const struct netdev_queue *txq, int count,
-             struct sk_buff *frame) {
+int BPF_PROG(on_dequeue, struct Qdisc *queue) {
     u64 key = (u64)queue, held = 1;
     if (!shared())
         return 0;
     u32 network = BPF_CORE_READ(queue, dev_queue, dev, nd_net.net, ns.inum);
     if (!bpf_map_lookup_elem(&networks, &network))
         return 0;
-    if (!BPF_CORE_READ(queue, q.qlen)) {
-        if (!bpf_map_delete_elem(&queues, &key))
-            undefer();
-    } else if (!frame) {
-        if (!bpf_map_update_elem(&queues, &key, &held, BPF_NOEXIST))
-            defer();
-    }
-    return 0;
-}
-
-static __always_inline int emptied(struct Qdisc *queue) {
-    u64 key = (u64)queue;
-    if (shared() && !bpf_map_delete_elem(&queues, &key))
-        undefer();
+    if (!BPF_CORE_READ(queue, q.qlen))
+        return emptied(queue);
+    // Without room in the map the queue counts for ever: time then passes as usual, and is right.
+    if (bpf_map_update_elem(&queues, &key, &held, BPF_NOEXIST) != -EEXIST)
+        defer();
     return 0;
 }
 

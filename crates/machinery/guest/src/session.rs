@@ -73,6 +73,8 @@ pub struct Session {
     time_files: Result<TimeFiles, MachineFiles>,
     /// True if this session has created the control socket of its name.
     pub(crate) has_socket: AtomicBool,
+    /// True if the session is about to end: requests that wait for an instant are answered.
+    pub(crate) closing: Arc<AtomicBool>,
     /// Number of requests through the control socket that are being answered.
     pub(crate) answering: Arc<AtomicUsize>,
     reaper: Reaper,
@@ -130,6 +132,7 @@ impl Session {
             kernel_log: Mutex::new(KernelLog::from_now_on()),
             time_files,
             has_socket: AtomicBool::new(false),
+            closing: Arc::default(),
             answering: Arc::default(),
             reaper,
         };
@@ -346,10 +349,12 @@ impl Session {
         frozen.and(dilated)
     }
 
-    /// Waits until all requests through the socket are answered. To be called before this process
-    /// ends, since a request may itself be the reason why the programs have ended. Waits for at
-    /// most two seconds: a request that still waits for something is never answered.
+    /// Ends requests through the socket that wait for an instant, and waits until all requests are
+    /// answered, for at most two seconds. To be called before this process ends, since a request may
+    /// itself be the reason why the programs have ended.
     pub fn finish_answers(&self) {
+        self.closing.store(true, Ordering::SeqCst);
+        self.clock.wake();
         let begun = std::time::Instant::now();
         while self.answering.load(Ordering::SeqCst) > 0 && begun.elapsed() < ANSWER_WITHIN {
             std::thread::sleep(std::time::Duration::from_millis(1));
@@ -398,10 +403,17 @@ impl Session {
         let _ = self.supervisor.networks.set(inodes);
     }
 
-    /// Returns true if time does not skip while a queue in these namespaces holds frames back, as on
-    /// a link with a rate. The result is false before time skips, and if BPF is not available.
+    /// Returns true if time has at no time skipped while a queue in these namespaces held frames
+    /// back, as on a link with a rate. The result is false before time skips, if BPF is not
+    /// available, and after skipping was switched on again.
     pub fn detects_held_frames(&self) -> bool {
         self.supervisor.detects_held_frames.load(Ordering::Relaxed)
+    }
+
+    /// Returns true if work that the kernel has deferred keeps time from skipping: frames that a queue
+    /// holds back, softirqs, work items.
+    pub(crate) fn is_deferred(&self) -> bool {
+        self.supervisor.is_deferred.load(Ordering::Relaxed)
     }
 
     /// Makes connections keep the congestion control that the kernel assigns. That algorithm must

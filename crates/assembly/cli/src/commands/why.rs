@@ -95,6 +95,9 @@ fn cause(cause: &Cause) -> String {
             Some(since_ns) => format!("{component} {state}, for {} so far", short(*since_ns)),
             None => format!("{component} {state}"),
         },
+        Cause::Kernel => "the kernel holds frames back in a queue (a link with a rate), or has \
+                          deferred other work of the network"
+            .to_owned(),
         Cause::Supervisor { name, thread } => {
             format!("thread `{name}` ({thread}) of Timeloom itself is at work")
         }

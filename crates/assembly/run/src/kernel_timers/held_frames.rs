@@ -1,4 +1,4 @@
-//! Detection of frames that links of the kernel held back in real time, while virtual time did not
+//! Detection of frames that queues of the kernel held back in real time, while virtual time did not
 //! pass at that pace.
 
 use timeloom_fabric::{Fabric, KernelError, Namespace, NetworkSpec, frames_held_back};
@@ -8,7 +8,7 @@ use timeloom_scenario::Plan;
 
 use super::overtaken::SIMULATED;
 
-/// Namespaces of a run whose virtual time skips, if links of the kernel have a rate.
+/// Namespaces of a run whose virtual time skips.
 #[derive(Default)]
 pub(super) struct HeldFrames {
     namespaces: Vec<Namespace>,
@@ -37,11 +37,9 @@ impl HeldFrames {
         // The kernel has 32 bits for these numbers.
         let inodes = inodes.collect::<std::io::Result<Vec<_>>>()?;
         session.watch_networks(inodes.into_iter().map(|inode| inode as u32).collect());
-        let has_rate = spec.links.iter().any(|link| link.rate_bits_per_s.is_some());
         Ok(Self {
             namespaces: all
                 .into_iter()
-                .filter(|_| has_rate)
                 .map(Namespace::try_clone)
                 .collect::<Result<_, _>>()?,
             stands: plan.time.compute == Compute::None,
@@ -58,11 +56,11 @@ impl HeldFrames {
         let reason = match counts.sum::<Result<u64, KernelError>>() {
             Ok(0) => return None,
             Ok(count) => format!(
-                "Links with a rate have held frames back {count} times, in real time, over which \
-                 this run skips, so the results are not to be trusted."
+                "Queues of the kernel (of links with a rate, or delays that programs added) have held \
+                 frames back {count} times, in real time, over which this run skips, so the results are not to be trusted."
             ),
             Err(error) => format!(
-                "It is unknown if links with a rate have held frames back in real time, over which \
+                "It is unknown if queues of the kernel have held frames back in real time, over which \
                  this run skips: {error}."
             ),
         };

@@ -60,6 +60,8 @@ pub enum RunUntilError {
 pub(crate) enum SeatError {
     #[error("the session has ended")]
     Ended,
+    #[error("the client has disconnected")]
+    Left,
     #[error("{by} grants this session its time already; a session has one granter only")]
     Taken { by: String },
     /// The connection of the client could not be kept.

@@ -231,15 +231,18 @@ impl Grants {
     }
 
     /// Makes a client the granter. `process` describes it. If the present granter has disconnected,
-    /// waits until its last request is answered, so that one command can follow another at once.
+    /// waits for a moment until its last request is answered, so that one command can follow another
+    /// at once.
     ///
     /// # Errors
-    /// Fails if there is another granter, or if nothing will be granted any more.
+    /// Fails if there is another granter, if its last grant goes on, if nothing will be granted any
+    /// more, or if the client itself has disconnected.
     pub(crate) fn seat(
         self: &Arc<Self>,
         process: String,
         connection: UnixStream,
     ) -> Result<Seat, SeatError> {
+        let until = StdInstant::now() + LEAVES_WITHIN;
         let mut state = self.lock();
         loop {
             if let Phase::Over { .. } = state.phase {
@@ -247,14 +250,15 @@ impl Grants {
             }
             match &state.seated {
                 None => break,
-                Some(other) if has_hung_up(&other.connection) => {}
+                Some(_) if has_hung_up(&connection) => return Err(SeatError::Left),
+                Some(other) if has_hung_up(&other.connection) && StdInstant::now() < until => {}
                 Some(other) => {
                     return Err(SeatError::Taken {
                         by: other.process.clone(),
                     });
                 }
             }
-            let waited = self.changed.wait_timeout(state, LEAVES_WITHIN);
+            let waited = self.changed.wait_timeout(state, LEAVES_EVERY);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         state.seated = Some(Seated {
@@ -322,8 +326,11 @@ impl Drop for Seat {
     }
 }
 
-/// Interval at which a client that waits for the present granter to leave checks it again.
-const LEAVES_WITHIN: StdDuration = StdDuration::from_millis(200);
+/// Maximum time for which a client waits for a granter that has disconnected.
+const LEAVES_WITHIN: StdDuration = StdDuration::from_secs(5);
+
+/// Interval at which both connections are checked meanwhile.
+const LEAVES_EVERY: StdDuration = StdDuration::from_millis(200);
 
 /// Maximum time for which the end of a session waits for the answer to its last grant.
 const ANSWERED_WITHIN: StdDuration = StdDuration::from_secs(5);

@@ -76,6 +76,8 @@ pub enum Cause {
     Thread(ThreadText),
     /// A component of the run, such as a plant, an engine or an agent, is awaited.
     Component(ComponentText),
+    /// The kernel holds frames back in a queue (a link with a rate), or has deferred other work.
+    Kernel,
     /// A thread of the supervisor runs, so time does not skip.
     Supervisor {
         /// Name of the thread.
@@ -317,6 +319,9 @@ impl Found {
                 state: "has work at this instant".to_owned(),
                 since_ns: None,
             }));
+        }
+        if session.is_deferred() {
+            found.late.push(Cause::Kernel);
         }
         let own = session.own_threads_awake().into_iter();
         let own = own.map(|(thread, name)| Cause::Supervisor { name, thread });

@@ -62,6 +62,9 @@ pub(crate) fn serve(shared: &Weak<Supervisor>, ended: &AtomicBool) {
             Attempt::Busy(thread) => Some(thread),
             Attempt::Skipped | Attempt::NotNow => None,
         });
+        if attempt == Attempt::Skipped {
+            supervisor.is_deferred.store(false, Ordering::Relaxed);
+        }
         // The intervals between attempts increase while a thread computes, so as not to disturb it.
         naps = if attempt == Attempt::Skipped {
             0
@@ -96,6 +99,11 @@ pub(crate) fn serve(shared: &Weak<Supervisor>, ended: &AtomicBool) {
 
 /// Returns the detector by scheduler events; `None` if it is unavailable or disabled.
 fn by_events_if_possible(supervisor: &Supervisor) -> Option<Activity> {
+    // A detector that is loaded later does not know the frames that are held back already.
+    let is_first = !supervisor.has_skipped.swap(true, Ordering::Relaxed);
+    supervisor
+        .detects_held_frames
+        .store(false, Ordering::Relaxed);
     let is_unwanted = std::env::var_os(BPF).is_some_and(|value| value == "off");
     // If dates of files are virtual, each skip waits for a kernel tick, so the detector would save
     // nothing.
@@ -105,7 +113,7 @@ fn by_events_if_possible(supervisor: &Supervisor) -> Option<Activity> {
     let activity = Activity::new(supervisor).ok()?;
     supervisor
         .detects_held_frames
-        .store(true, Ordering::Relaxed);
+        .store(is_first, Ordering::Relaxed);
     Some(activity)
 }
 
@@ -133,6 +141,9 @@ fn by_events(
 ) -> Attempt {
     let Some(word) = activity.wait_for_rest(LONG_WORK) else {
         activity.forget_cancelled();
+        supervisor
+            .is_deferred
+            .store(activity.is_deferred(), Ordering::Relaxed);
         return skip_once(supervisor, own, scheduler, || activity.is_deferred());
     };
     let Some(_change) = supervisor.try_change() else {

@@ -56,7 +56,11 @@ pub(crate) struct Supervisor {
     pub(crate) self_clocking: AtomicBool,
     /// Inode numbers of the session's network namespaces.
     pub(crate) networks: OnceLock<Vec<u32>>,
-    /// True if time does not skip while a queue in these namespaces holds frames back.
+    /// True if time has skipped, or could have, before.
+    pub(crate) has_skipped: AtomicBool,
+    /// True if the kernel had deferred work at the last attempt to skip after a long wait for rest.
+    pub(crate) is_deferred: AtomicBool,
+    /// True if time has not skipped at any time while a queue in these namespaces held frames back.
     pub(crate) detects_held_frames: AtomicBool,
     /// Name of the congestion control with CUBIC in virtual time, if there is one. A program that
     /// requests CUBIC gets it where connections are paced by acknowledgements alone.
@@ -129,6 +133,8 @@ impl Supervisor {
             refused_input: AtomicBool::new(false),
             self_clocking: AtomicBool::new(false),
             networks: OnceLock::new(),
+            has_skipped: AtomicBool::new(false),
+            is_deferred: AtomicBool::new(false),
             detects_held_frames: AtomicBool::new(false),
             virtual_cubic: OnceLock::new(),
             warn,
