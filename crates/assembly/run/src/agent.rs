@@ -19,6 +19,7 @@ use timeloom_sys::wall_now;
 use timeloom_time::{ClockMap, Dilation, Duration, Instant, Virtual, Wall};
 
 use crate::awaited::agent;
+use crate::simulated::of_virtual_time;
 use crate::testbed::holds_of;
 
 /// Record of an agreed pause on this machine.
@@ -180,7 +181,9 @@ impl AgreedSession {
         let shown = self.session.clock().now();
         let width = wall_now() - before;
         let half = Duration::from_ns(width.as_ns() / 2 + 1);
-        (shown - line.at(before + half), half)
+        // The comparison is uncertain by the virtual time that passes in half of the width.
+        let shown_error = of_virtual_time(half, began.dilation.rate());
+        (shown - line.at(before + half), shown_error)
     }
 }
 
@@ -277,8 +280,8 @@ impl AgreedTestbed for AgreedSession {
 pub(crate) fn dilate_all(session: &Session, bus: &Bus, factor: f64) -> Result<(), HoldError> {
     let dilation = session.clock().check_dilation(factor)?;
     let reason = format!("timeloom dilate {factor}");
-    let changed = bus.dilate("user", &reason, dilation);
-    changed.map(drop).map_err(HoldError::other)
+    bus.dilate("user", &reason, dilation)
+        .map_err(HoldError::other)
 }
 
 /// Session control for `timeloom pause`, `resume`, `hold` and `dilate`. Each command adds a hold on

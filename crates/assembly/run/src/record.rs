@@ -325,6 +325,7 @@ impl RunRecorder {
             ("pause.ahead", ahead),
             ("pause.deviation", deviation),
             ("pause.timeline_error", pause.timeline_error),
+            ("pause.late", Some(pause.late)),
         ];
         for (name, length) in signals {
             if let Some(length) = length {

@@ -41,6 +41,7 @@ use captures::Captures;
 use ending::Closing;
 use engine::{Engine, EngineReport, Outlets, Pacing, Running};
 use engines::Lines;
+pub(crate) use engines::of_virtual_time;
 use message::{ClockNow, Sort, Start};
 pub(crate) use process::EngineConnections;
 use process::{Known, Process, Sinks};

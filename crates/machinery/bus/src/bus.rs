@@ -10,7 +10,7 @@ use tracing::{debug, debug_span};
 use crate::error::BusError;
 use crate::level::{Level, Next};
 use crate::record::{RecordKind, Recorder, Sink};
-use crate::testbed::Testbed;
+use crate::testbed::{Testbed, TestbedError};
 use crate::watchdog::{Holder, LongPause, ReportLongStand, Watchdog};
 use crate::wire::{Cause, LocalWire, Wire};
 
@@ -136,33 +136,43 @@ impl Bus {
     }
 
     /// Changes the dilation of everything on the line, in a pause: all resume from one virtual
-    /// instant with the new dilation, and that instant is returned.
+    /// instant with the new dilation.
     ///
     /// The call returns when the pause has ended. If other holds prolong it by more than two
     /// seconds of wall time, or if this machine knows of other holds, the call returns before; the
     /// change is then in force when the pause ends. Both texts are as for [`Self::hold`].
     ///
     /// # Errors
-    /// Fails if the testbed could not be paused, or if the wire cannot carry a dilation.
+    /// Fails if the wire cannot carry a dilation (nothing is paused then), if the testbed could not
+    /// be paused, or if another machine requested a greater dilation in the same pause.
     pub fn dilate(
         &self,
         requester: &str,
         reason: &str,
         dilation: Dilation,
-    ) -> Result<Instant<Virtual>, BusError> {
+    ) -> Result<(), BusError> {
         let failed = |source| BusError::Dilate {
             requester: requester.to_owned(),
             source,
         };
-        let wire = &self.0.wire;
+        let Some(wire) = self.0.wire.dilating() else {
+            return Err(failed(TestbedError::new(CARRIES_NONE)));
+        };
         let hold = self.hold(requester, reason)?;
         let at = hold.instant();
         wire.dilate(dilation).map_err(failed)?;
         drop(hold);
-        if self.holders().is_empty() {
-            wire.wait_for_end_of(at, END_WITHIN).map_err(failed)?;
+        if !self.holders().is_empty() {
+            return Ok(());
         }
-        Ok(at)
+        let agreed = wire.wait_for_end_of(at, END_WITHIN).map_err(failed)?;
+        match agreed.filter(|agreed| *agreed != dilation) {
+            Some(other) => Err(failed(TestbedError::new(format!(
+                "another machine requested {} at the same instant, and the greatest counts",
+                other.factor()
+            )))),
+            None => Ok(()),
+        }
     }
 
     /// Returns the requesters that have a hold now, with the times of their grants.
@@ -383,6 +393,10 @@ impl Inner {
         (self.on_failure)(BusError::Broken { cause });
     }
 }
+
+/// Refusal of a change of the dilation by a line that only pauses.
+const CARRIES_NONE: &str =
+    "the line carries no dilation: agents agree on one over their network only (--listen)";
 
 /// Maximum wait for the end of a pause in which the dilation is changed.
 const END_WITHIN: std::time::Duration = std::time::Duration::from_secs(2);

@@ -40,7 +40,7 @@ pub use error::BusError;
 pub use record::{HoldRecord, RecordKind, Recorder, Sink};
 pub use testbed::{FreeRunning, Testbed, TestbedError};
 pub use watchdog::{Holder, LongPause};
-pub use wire::{AwaitedMachine, Cause, HaltReason, LocalWire, MachineWire, Wire};
+pub use wire::{AwaitedMachine, Cause, DilatingWire, HaltReason, LocalWire, MachineWire, Wire};
 pub use wired::{
     Edge, Fault, FaultCallback, GpioPins, Levels, LineEvent, LineSettings, LineState,
     NetworkedWire, NoPins, PinNames, Pins, StandaloneWire, prove,

@@ -51,29 +51,31 @@ pub trait Wire: Send + Sync {
     /// Fails if the testbed could not be resumed. Its state is then unknown.
     fn lower(&self, cause: Cause<'_>, frozen: Instant<Virtual>) -> Result<(), TestbedError>;
 
+    /// Returns the line as one that carries a dilation; `None` if it only pauses and resumes.
+    fn dilating(&self) -> Option<&dyn DilatingWire> {
+        None
+    }
+}
+
+/// Line whose pauses can change the dilation of everything on it.
+pub trait DilatingWire {
     /// Requests that everything on the line resumes with this dilation from the present pause,
     /// which this machine must hold. If several machines request one, the greatest counts.
     ///
     /// # Errors
-    /// Fails if the line cannot carry a dilation, or if this machine does not hold the pause.
-    fn dilate(&self, _dilation: Dilation) -> Result<(), TestbedError> {
-        Err(TestbedError::new(
-            "the line carries no dilation: agents agree on one over their network only (--listen)",
-        ))
-    }
+    /// Fails if this machine does not hold the pause, or if the line is not connected yet.
+    fn dilate(&self, dilation: Dilation) -> Result<(), TestbedError>;
 
     /// Waits until the pause at the virtual instant `pause` has ended on this machine, for at most
-    /// `most`. Returns without an error if it has not ended then.
+    /// `most` of wall time. Returns the dilation from its end on; `None` if it has not ended then.
     ///
     /// # Errors
     /// Fails if the run has stopped permanently meanwhile.
     fn wait_for_end_of(
         &self,
-        _pause: Instant<Virtual>,
-        _most: Duration,
-    ) -> Result<(), TestbedError> {
-        Ok(())
-    }
+        pause: Instant<Virtual>,
+        most: Duration,
+    ) -> Result<Option<Dilation>, TestbedError>;
 }
 
 /// Reason why a run on several machines has stopped permanently.

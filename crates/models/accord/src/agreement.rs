@@ -126,7 +126,7 @@ impl Agreement {
     /// `dilation` of all members.
     pub fn new(me: HostId, members: Hosts, on_silence: OnSilence, dilation: Dilation) -> Self {
         let mut agreement = Self::joining(me, on_silence);
-        agreement.requested = Some(dilation).filter(|it| *it != Dilation::ONE);
+        agreement.requested = Some(dilation);
         agreement.members = members.with(me);
         agreement.stage = Own::Bound(Instant::ZERO);
         agreement

@@ -189,11 +189,6 @@ impl Member {
         self.agreement.dilate(dilation)
     }
 
-    /// Returns the dilation of all clocks; in a pause, the one before the pause.
-    pub fn dilation(&self) -> Dilation {
-        self.agreement.dilation()
-    }
-
     /// Sets if this host drives the wired line beside the network. The other hosts learn it from
     /// the next datagram.
     pub fn drives(&mut self, drives: bool) {

@@ -198,6 +198,7 @@ fn agents_change_the_rate_of_a_run_at_one_virtual_instant() {
         machines.check_readings(2, 4);
     }
     let (results, _) = results(&machines, run);
+    assert_eq!(results.manifest().expect("a manifest").pauses, 3);
     answers_are_in_order(&results);
     for program in ["ticks-a", "ticks-b"] {
         ticks(&results, program);

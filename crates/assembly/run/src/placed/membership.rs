@@ -5,12 +5,11 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration as StdDuration;
 
 use timeloom_accord::Settings;
 use timeloom_bus::{
-    AwaitedMachine, BoundSocket, Cause, GpioPins, HaltReason, LineSettings, MachineWire,
-    NetworkedWire, Peer, TestbedError, UdpError, Wire,
+    AwaitedMachine, BoundSocket, Cause, DilatingWire, GpioPins, HaltReason, LineSettings,
+    MachineWire, NetworkedWire, Peer, TestbedError, UdpError, Wire,
 };
 use timeloom_fabric::Fabric;
 use timeloom_guest::{Clock, Session};
@@ -125,22 +124,8 @@ impl Wire for AgentBus {
         }
     }
 
-    fn dilate(&self, dilation: Dilation) -> Result<(), TestbedError> {
-        match self.wire.get() {
-            Some(wire) => wire.dilate(dilation),
-            None => Err(TestbedError::new(NOT_CONNECTED)),
-        }
-    }
-
-    fn wait_for_end_of(
-        &self,
-        pause: Instant<Virtual>,
-        most: StdDuration,
-    ) -> Result<(), TestbedError> {
-        match self.wire.get() {
-            Some(wire) => wire.wait_for_end_of(pause, most),
-            None => Ok(()),
-        }
+    fn dilating(&self) -> Option<&dyn DilatingWire> {
+        self.wire.get()?.dilating()
     }
 }
 

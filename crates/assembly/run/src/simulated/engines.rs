@@ -140,9 +140,8 @@ pub(super) fn ways_to_agents(
     })
 }
 
-/// Returns the difference of two virtual clocks of this rate whose machines' clocks differ by
-/// `apart`, rounded up.
-fn of_virtual_time(apart: Duration, rate: Rate) -> Duration {
+/// Returns the virtual time that a clock of this rate shows in `apart` of wall time, rounded up.
+pub(crate) fn of_virtual_time(apart: Duration, rate: Rate) -> Duration {
     let apart = rate.apply(apart.as_ns().max(0).unsigned_abs());
     match i64::try_from(apart) {
         Ok(ns) if rate == Rate::ONE || ns == 0 => Duration::from_ns(ns),

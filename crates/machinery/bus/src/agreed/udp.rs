@@ -17,7 +17,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration as StdDuration;
 
-use timeloom_accord::{Action, Datagram, Halt, HostId, Hosts, Member, Moment, Order, Settings};
+use timeloom_accord::{
+    Action, Datagram, Halt, HostId, Hosts, Member, Moment, Order, Resumption, Settings,
+};
 use timeloom_time::{Dilation, Duration, Instant, Virtual};
 use tracing::debug;
 
@@ -28,7 +30,7 @@ use super::seal::{Key, Unopened};
 use super::testbed::AgreedTestbed;
 use super::timeline::CommonTimeline;
 use crate::testbed::TestbedError;
-use crate::wire::{AwaitedMachine, Cause, HaltReason, MachineWire, Wire, wait_or};
+use crate::wire::{AwaitedMachine, Cause, DilatingWire, HaltReason, MachineWire, Wire, wait_or};
 
 /// Another host on the line, as configured.
 #[derive(Clone, Debug)]
@@ -75,8 +77,8 @@ struct State {
     member: Member,
     granted: Option<Instant<Virtual>>,
     halted: Option<Halt>,
-    /// Virtual instant from which time last continued; `None` before the start.
-    resumed: Option<Instant<Virtual>>,
+    /// Last common resumption; `None` before the start.
+    resumed: Option<Resumption>,
     /// Error because of which the testbed did not obey an order.
     failed: Option<TestbedError>,
     claims: Claims,
@@ -348,6 +350,12 @@ impl Wire for Udp {
         Ok(())
     }
 
+    fn dilating(&self) -> Option<&dyn DilatingWire> {
+        Some(self)
+    }
+}
+
+impl DilatingWire for Udp {
     fn dilate(&self, dilation: Dilation) -> Result<(), TestbedError> {
         let accepted = self.0.tell(|member, _| member.dilate(dilation));
         accepted.then_some(()).ok_or_else(|| {
@@ -360,19 +368,18 @@ impl Wire for Udp {
         &self,
         pause: Instant<Virtual>,
         most: StdDuration,
-    ) -> Result<(), TestbedError> {
+    ) -> Result<Option<Dilation>, TestbedError> {
         let shared = &self.0;
-        let goes_on = |state: &mut State| {
-            let ended = state.resumed.is_some_and(|from| from >= pause);
-            !ended && state.halted.is_none()
-        };
+        let after = |state: &State| state.resumed.filter(|resumed| resumed.from >= pause);
+        let goes_on = |state: &mut State| after(state).is_none() && state.halted.is_none();
         let waited = shared
             .changed
             .wait_timeout_while(shared.lock(), most, goes_on);
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        shared
-            .halted(&state)
-            .map_or(Ok(()), |halted| Err(halted.into()))
+        match shared.halted(&state) {
+            Some(halted) => Err(halted.into()),
+            None => Ok(after(&state).map(|resumed| resumed.dilation)),
+        }
     }
 }
 

@@ -8,16 +8,15 @@
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use timeloom_time::{Dilation, Instant, Virtual};
+use timeloom_time::{Instant, Virtual};
 
 use super::line::{Fault, LineEvent, LineSettings};
 use super::monitor::{LineListener, LineMonitor, NetworkView};
 use super::pins::Pins;
 use crate::agreed::Udp;
 use crate::testbed::TestbedError;
-use crate::wire::{AwaitedMachine, Cause, HaltReason, MachineWire, Wire};
+use crate::wire::{AwaitedMachine, Cause, DilatingWire, HaltReason, MachineWire, Wire};
 
 /// This machine's end of a wired line that has a network beside it.
 pub struct NetworkedWire {
@@ -116,12 +115,8 @@ impl Wire for NetworkedWire {
         self.udp.lower(cause, frozen)
     }
 
-    fn dilate(&self, dilation: Dilation) -> Result<(), TestbedError> {
-        self.udp.dilate(dilation)
-    }
-
-    fn wait_for_end_of(&self, pause: Instant<Virtual>, most: Duration) -> Result<(), TestbedError> {
-        self.udp.wait_for_end_of(pause, most)
+    fn dilating(&self) -> Option<&dyn DilatingWire> {
+        self.udp.dilating()
     }
 }
 

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration as StdDuration;
 
 use timeloom_accord::{Mode, OnSilence, Settings};
-use timeloom_bus::{BoundSocket, Key, MachineTimeline, MachineWire, Peer, Udp, Wire};
+use timeloom_bus::{BoundSocket, DilatingWire, Key, MachineTimeline, MachineWire, Peer, Udp, Wire};
 use timeloom_random::SplitMix64;
 use timeloom_testing::{eventually, own_address};
 use timeloom_time::{Dilation, Duration};
@@ -198,7 +198,8 @@ fn all_machines_change_their_rate_at_one_instant() {
         end.dilate(dilation).expect("the pause is held");
         end.lower(CAUSE, at).expect("it goes on");
         let within = StdDuration::from_secs(60);
-        end.wait_for_end_of(at, within).expect("it goes on");
+        let agreed = end.wait_for_end_of(at, within).expect("it goes on");
+        assert_eq!(agreed, Some(dilation));
         assert_eq!(clocks[turn % 3].state().dilations.last(), Some(&dilation));
         for clock in &clocks {
             eventually("it goes on", || clock.state().went.len() > turn + 1);
@@ -217,6 +218,34 @@ fn all_machines_change_their_rate_at_one_instant() {
     assert_eq!(of(0).2, [&[Dilation::ONE][..], &dilations].concat());
     let lost = |relay: &Relay| relay.lost.load(Ordering::SeqCst) > 0;
     assert!(relays.iter().any(lost));
+    ends.iter().for_each(Udp::end);
+}
+
+/// Two machines request different dilations in one pause. The greater one must be in force on all,
+/// and each of the two must learn it.
+#[test]
+fn of_two_requests_the_slower_clock_counts_and_both_learn_it() {
+    let (ends, clocks, _relays) = line();
+    for end in &ends {
+        end.wait_for_start().expect("all are there");
+    }
+    let [slow, fast] = [3.0, 2.0].map(|factor| Dilation::new(factor).expect("a dilation"));
+    let at = ends[0].raise(CAUSE).expect("the line");
+    assert_eq!(ends[1].raise(CAUSE).expect("the line"), at);
+    ends[0].dilate(slow).expect("the pause is held");
+    ends[1].dilate(fast).expect("the pause is held");
+    ends[0].lower(CAUSE, at).expect("another holds it");
+    ends[1].lower(CAUSE, at).expect("it goes on");
+    for end in &ends {
+        let within = StdDuration::from_secs(60);
+        let agreed = end.wait_for_end_of(at, within).expect("it goes on");
+        assert_eq!(agreed, Some(slow));
+    }
+    for clock in &clocks {
+        eventually("it goes on", || {
+            clock.state().dilations.last() == Some(&slow)
+        });
+    }
     ends.iter().for_each(Udp::end);
 }
 

@@ -96,7 +96,7 @@ fn obey_one(shared: &Shared, claim: u64, order: Order) -> Result<(), TestbedErro
             // Before the start of time, the wire was driven for a test.
             let driven = driven && state.resumed.is_some();
             state.claims.ended = Some(driven || state.claims.ended == Some(true));
-            state.resumed = Some(resumed.from);
+            state.resumed = Some(resumed);
             shared.changed.notify_all();
         }
         Order::Halt(_) => testbed.halt(),
