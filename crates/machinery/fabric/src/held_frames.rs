@@ -18,7 +18,7 @@ pub fn frames_held_back(namespace: &Namespace) -> Result<u64, KernelError> {
         let all = socket.list(RouteNetlinkMessage::GetQueueDiscipline(TcMessage::default()));
         all.map_err(|refusal| refusal.during(format!("list the queues of `{}`", namespace.name())))
     })??;
-    Ok(listed.iter().map(|one| held_back(one)).sum())
+    Ok(listed.iter().map(held_back).sum())
 }
 
 fn held_back(queue: &RouteNetlinkMessage) -> u64 {

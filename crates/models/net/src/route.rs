@@ -145,7 +145,8 @@ const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Returns the number of an edge or of a group of edges of one router.
 fn edge_number(index: usize) -> u16 {
-    u16::try_from(index).expect("a router has fewer than 65,536 edges and groups of them")
+    let number = u16::try_from(index).ok().filter(|it| *it != NO_WAY);
+    number.expect("a router has fewer than 65,535 edges and groups of them")
 }
 
 fn distances(incoming: &[Vec<(u32, u32)>], target: usize) -> Vec<u64> {

@@ -3,7 +3,8 @@
 //! `as` makes such conversions without showing the intended result: the low bits, another sign, or
 //! the nearest value of the range. The crates of words and models therefore have clippy's lints for
 //! it, and use `From` and `TryFrom`, `cast_signed` and `cast_unsigned` of the standard library, and
-//! these functions. All but [`number_of`] compile to the instructions of `as`.
+//! these functions. None allocates; those that keep low bits or saturate a floating-point number compile
+//! to the instructions of `as`.
 //!
 //! Integers become floating-point numbers by `as`: the result is the nearest double, which has 53
 //! bits. Such numbers are means, shares, and quantities of models, never instants.
@@ -31,7 +32,6 @@ saturating! {
     saturating_u32 u32,
     saturating_u64 u64,
     saturating_u128 u128,
-    saturating_usize usize,
     saturating_i64 i64,
 }
 

@@ -60,7 +60,7 @@ pub enum Cause {
     },
     /// The clock has reached the instant until which it may run.
     Stop {
-        /// That instant, in virtual nanoseconds since the session began.
+        /// Instant of the stop, in virtual nanoseconds since the session began.
         at_ns: i64,
     },
     /// A change of clock and processes is in progress, such as a pause.
@@ -116,15 +116,15 @@ pub struct ThreadText {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum ThreadActivity {
-    /// It runs, or waits for a processor.
+    /// Runs, or waits for a processor.
     Running,
-    /// It sleeps, and no signal wakes it.
+    /// Sleeps in an uninterruptible wait.
     Uninterruptible,
-    /// A signal has stopped it.
+    /// Stopped by a signal.
     Stopped,
-    /// A debugger has stopped it.
+    /// Stopped by a debugger.
     Traced,
-    /// It waits.
+    /// Waits.
     Waiting,
 }
 
