@@ -9,9 +9,9 @@ PEERS := crates/evidence/bench/peers/Cargo.toml
 # Exact runs over MPI, which is not part of the product.
 MPI := crates/machinery/peering/mpi/Cargo.toml
 
-.PHONY: help build demo agents-pauses skip-loss iperf-pauses ieee13-agents test test-bridges test-variants test-sdn test-report test-serve test-faults fuzz bpf miri sanitize soak scale demand scale-engines search-accord test-mpi test-aarch64 test-phc test-vm test-vm-memory test-vm-datapath test-agents-vm test-gpio test-foreign proof-timeline robot-cell bench lint deny fmt clean
+.PHONY: help build demo agents-pauses skip-loss iperf-pauses ieee13-agents test test-bridges test-variants test-sdn test-report test-serve test-faults fuzz bpf miri sanitize soak scale demand scale-engines search-accord test-mpi test-aarch64 test-phc test-vm test-vm-memory test-vm-datapath test-agents-vm test-gpio test-foreign proof-timeline robot-cell bench lint docs test-docs deny fmt clean
 
-help: ## Say what there is
+help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
 
 build: packages-build ## Release binaries in target/release/
@@ -66,7 +66,7 @@ sanitize: packages-build ## Unit tests of the crates with unsafe code under Addr
 soak: packages-demo build .venv/ready ## Long runs, paused a million times and over a virtual day: nothing grows; an hour and more
 	scripts/soak $(BINARY) runs/soak
 
-search-accord: ## Every order of two requests of each of three hosts that agree on pauses, with and without a crash: the last, after which others go on, takes gigabytes
+search-accord: ## Model checker of pauses, crashes and changes of the rate, three hosts; some gigabytes
 	$(CARGO) test --locked --release -p timeloom-accord --lib -- --ignored --nocapture --test-threads 1
 
 scale: packages-scale build ## How many hosts this machine carries: start, pause, memory, end; and beside Mininet
@@ -89,13 +89,13 @@ agents-pauses: packages-build build ## Agents hold each other in turns: stop and
 skip-loss: packages-test build ## TCP over links that lose frames where time skips, beside mode `virtual` in real time; half an hour
 	scripts/skip-loss $(BINARY) runs/skip-loss --markdown runs/skip-loss/table.md
 
-iperf-pauses: packages-test build ## iperf3 across links that stand with the clock, paused each second and from two sides: within 2 % of undisturbed, nothing sent again
+iperf-pauses: packages-test build ## iperf3 over links that stop with the clock: within 2 %, without retransmissions
 	scripts/iperf-pauses $(BINARY) runs/iperf-pauses
 
 ieee13-agents: packages-demo build .venv/ready ## The voltage case spread over three agents, beside one machine: both must sag
 	examples/ieee13/agents.sh $(BINARY) runs/agents
 
-test-variants: packages-test .venv/ready test-programs ## The variants of the voltage case: three that lie, and a defence that cuts the liar off
+test-variants: packages-test .venv/ready test-programs ## Variants of the voltage case: three with false measurements, one with a defence
 	$(CARGO) test --locked --workspace --test run_e2e -- ieee13_variants:: --include-ignored
 
 test-bridges: packages-build .venv-bridges/ready ## FMUs of FMI 2 and 3 and HELICS federations as plants; HELICS and mosaik as granters of runs: with the real packages
@@ -111,7 +111,7 @@ test-aarch64: packages-aarch64 ## The same crates for 64-bit ARM: compiled, and 
 test-phc: packages-phc ## Guests that see a hardware clock, and real phc2sys, in an emulated machine that has one (QEMU)
 	scripts/test-phc
 
-test-vm: packages-vm build ## Real virtual machines (QEMU): guests bind and read the truth, a hostile one hurts nobody; one lives in a session; a container
+test-vm: packages-vm build ## Guests in QEMU read timelines; a hostile guest; a machine in a session; a container
 	scripts/test-vm $(BINARY)
 
 test-vm-memory: packages-vm packages-test .venv/ready ## The kernel's out-of-memory killer by control groups of version 2, in an emulated machine (QEMU)
@@ -120,7 +120,7 @@ test-vm-memory: packages-vm packages-test .venv/ready ## The kernel's out-of-mem
 test-vm-datapath: packages-vm packages-test build ## Open vSwitch by the kernel's datapath: the example in an emulated machine (QEMU)
 	scripts/test-vm-datapath $(BINARY)
 
-test-agents-vm: packages-vm build ## Agents on machines with clocks of their own, which NTP tells the time, in three emulated machines (QEMU)
+test-agents-vm: packages-vm build ## Agents on three emulated machines (QEMU) whose clocks NTP synchronises
 	scripts/test-agents-vm $(BINARY)
 
 test-gpio: packages-gpio build ## Four boards on one wire: agents with real character devices of GPIO, alone and with a network, in an emulated machine (QEMU)
@@ -141,7 +141,9 @@ bench: packages-test build .venv/ready ## All benchmarks, as tables; and the pro
 	$(BINARY) bench all
 	examples/ieee13/demo.sh $(BINARY) runs/bench "90 s"
 
-lint: packages-build ## Formatting and static checks
+lint: packages-lint .venv/ready .venv-lint/ready ## Formatting and static checks of Rust, its documentation, Python and shell scripts
+	scripts/lint-shell
+	scripts/lint-python
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --manifest-path $(PEERS) --check
 	$(CARGO) fmt --manifest-path $(MPI) --check
@@ -149,6 +151,12 @@ lint: packages-build ## Formatting and static checks
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	$(CARGO) clippy --locked --manifest-path $(PEERS) --target-dir target -- -D warnings
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" $(CARGO) doc --locked --workspace --no-deps --document-private-items
+
+test-docs: packages-report docs ## The site of the documents in Chromium, from files: console, width, search
+	scripts/test-docs
+
+docs: packages-lint ## The documents as a site with a search that works offline, in target/docs-site/html; checks its links
+	scripts/docs-site
 
 deny: packages-build ## Licences, sources, advisories and duplicate versions of what we depend on
 	scripts/deny
@@ -158,7 +166,7 @@ fmt: ## Format the sources
 
 clean: ## Remove what was built (not what was measured)
 	$(CARGO) clean
-	rm -rf .venv .venv-bridges .venv-sdn
+	rm -rf .venv .venv-bridges .venv-sdn .venv-lint
 
 # The Python environment: plants, example programs, tests. The package itself is
 # used from this tree through a .pth file, so that there is no second copy.
@@ -180,10 +188,18 @@ clean: ## Remove what was built (not what was measured)
 	.venv-sdn/bin/pip install --quiet --require-hashes -r python/sdn.lock
 	touch $@
 
+# Checks of the Python sources, by make lint.
+.venv-lint/ready: python/lint.lock | packages-build
+	python3 -m venv .venv-lint
+	.venv-lint/bin/pip install --quiet --require-hashes -r python/lint.lock
+	touch $@
+
 # Debian packages, by the targets that need them.
-.PHONY: packages-build packages-demo packages-test packages-bpf packages-report packages-scale packages-mpi packages-aarch64 packages-phc packages-vm packages-gpio packages-foreign
+.PHONY: packages-build packages-lint packages-demo packages-test packages-bpf packages-report packages-scale packages-mpi packages-aarch64 packages-phc packages-vm packages-gpio packages-foreign
 packages-build:
 	@scripts/packages gcc:gcc ld:binutils python3:python3 @ensurepip:python3-venv @python.h:python3-dev
+packages-lint: packages-build
+	@scripts/packages shellcheck:shellcheck git:git
 packages-demo: packages-build
 	@scripts/packages arpspoof:dsniff
 packages-test: packages-demo

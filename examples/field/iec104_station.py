@@ -10,7 +10,8 @@ received: queue.Queue[float] = queue.Queue()
 
 
 def value(point: c104.Point, previous_info: c104.Information, message: c104.IncomingMessage) -> c104.ResponseState:
-    received.put(float(point.value))
+    # Of a short floating-point measurement, which is a number; other points have other values.
+    received.put(float(point.value))  # type: ignore[arg-type]
     return c104.ResponseState.SUCCESS
 
 
@@ -23,9 +24,9 @@ breaker = station.add_point(io_address=12, type=c104.Type.C_SC_NA_1)
 client.start()
 
 
-
 def sent_current() -> float:
-    """The next value. On a busy machine c104 sometimes connects and forgets to ask for values; then it is told again."""
+    """The next value. On a busy machine c104 sometimes connects and does not ask for values; then
+    it is asked to do so again."""
     while True:
         try:
             return received.get(timeout=2.0)

@@ -45,7 +45,6 @@ class TankEnv(VirtualTimeEnv):
         return -abs(float(observation[0]) - self.wanted_m), False
 
 
-
 if __name__ == "__main__":
     env = TankEnv()
     observation, info = env.reset(seed=1)

@@ -147,8 +147,13 @@ class Controller:
         done = self.storage.command(kw)
         if done:
             self.acted_s, self.last_kw, self.holding = time.monotonic(), kw, False
-        log.info("seq %d age %.4f s storage_kw %.1f %.1f %.1f %s",
-                 measurement.sequence, age_s, *kw, "written" if done else "not written")
+        log.info(
+            "seq %d age %.4f s storage_kw %.1f %.1f %.1f %s",
+            measurement.sequence,
+            age_s,
+            *kw,
+            "written" if done else "not written",
+        )
 
     def _notice_silence(self) -> None:
         if self.acted_s is None or self.holding or time.monotonic() - self.acted_s <= self.max_age_s:
@@ -166,16 +171,29 @@ def address(text: str) -> tuple[str, int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Set the storage from the generator's measured output.")
-    parser.add_argument("--listen", type=address, default=("0.0.0.0", 5000), metavar="HOST:PORT",
-                        help="where the sensor connects (default 0.0.0.0:5000)")
-    parser.add_argument("--storage", type=address, default=("127.0.0.1", 502), metavar="HOST:PORT",
-                        help="Modbus/TCP address of the storage device (default 127.0.0.1:502)")
-    parser.add_argument("--max-age-s", type=float, default=1.0,
-                        help="older measurements are dropped (default 1 s)")
+    parser.add_argument(
+        "--listen",
+        type=address,
+        default=("0.0.0.0", 5000),
+        metavar="HOST:PORT",
+        help="where the sensor connects (default 0.0.0.0:5000)",
+    )
+    parser.add_argument(
+        "--storage",
+        type=address,
+        default=("127.0.0.1", 502),
+        metavar="HOST:PORT",
+        help="Modbus/TCP address of the storage device (default 127.0.0.1:502)",
+    )
+    parser.add_argument("--max-age-s", type=float, default=1.0, help="older measurements are dropped (default 1 s)")
     parser.add_argument("--duration-s", type=float, help="stop after so many seconds (default: never)")
     options = parser.parse_args()
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO,
-                        format="%(asctime)s.%(msecs)03d %(name)s %(levelname)s %(message)s", datefmt="%H:%M:%S")
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.INFO,
+        format="%(asctime)s.%(msecs)03d %(name)s %(levelname)s %(message)s",
+        datefmt="%H:%M:%S",
+    )
     logging.getLogger("pymodbus").setLevel(logging.CRITICAL)  # this program reports its errors
     with socket.create_server(options.listen) as listener:
         log.info("listening on %s:%d", *options.listen)

@@ -30,8 +30,14 @@ def main() -> None:
     parser.add_argument("--interface", default="eth0")
     parser.add_argument("--address", default="10.0.0.12", help="whose place to take (default 10.0.0.12)")
     parser.add_argument("--kva", type=float, default=1370.0, help="what each phase is said to deliver (default 1370)")
-    parser.add_argument("--load-kw", type=float, nargs=3, default=[480.0, 128.0, 170.0], metavar="KW",
-                        help="what the loads 692, 652 and 611 are said to take (default 480 128 170)")
+    parser.add_argument(
+        "--load-kw",
+        type=float,
+        nargs=3,
+        default=[480.0, 128.0, 170.0],
+        metavar="KW",
+        help="what the loads 692, 652 and 611 are said to take (default 480 128 170)",
+    )
     options = parser.parse_args()
     add_address(options.interface, options.address)
     said = [options.kva] * 3 + options.load_kw

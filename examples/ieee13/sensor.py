@@ -47,7 +47,9 @@ class Meter:
             log.warning("the meter fails: %s", error)
             self.client.close()
             return None
-        return values[:3], dict(zip(LOADS, values[3:], strict=True))
+        assert isinstance(values, list)  # of more than one register
+        powers = [float(value) for value in values]
+        return powers[:3], dict(zip(LOADS, powers[3:], strict=True))
 
 
 class Uplink:
@@ -101,7 +103,8 @@ class Uplink:
 
 def run(options: argparse.Namespace) -> None:
     meter = Meter(*options.meter)
-    uplink = Uplink(*options.controller, options.silence_s)
+    host, port = options.controller
+    uplink = Uplink(host, port, options.silence_s)
     period_ns = round(options.period_s * 1e9)
     began_s = time.monotonic()
     sequence = 0
@@ -127,17 +130,28 @@ def address(text: str) -> tuple[str, int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Send the generator's output to the storage controller.")
-    parser.add_argument("--meter", type=address, default=("127.0.0.1", 502), metavar="HOST:PORT",
-                        help="Modbus/TCP address of the generator's meter (default 127.0.0.1:502)")
-    parser.add_argument("--controller", type=address, required=True, metavar="HOST:PORT",
-                        help="where the controller listens")
+    parser.add_argument(
+        "--meter",
+        type=address,
+        default=("127.0.0.1", 502),
+        metavar="HOST:PORT",
+        help="Modbus/TCP address of the generator's meter (default 127.0.0.1:502)",
+    )
+    parser.add_argument(
+        "--controller", type=address, required=True, metavar="HOST:PORT", help="where the controller listens"
+    )
     parser.add_argument("--period-s", type=float, default=0.1, help="seconds between readings (default 0.1)")
-    parser.add_argument("--silence-s", type=float, default=3.0,
-                        help="seconds without an answer after which to connect anew (default 3)")
+    parser.add_argument(
+        "--silence-s", type=float, default=3.0, help="seconds without an answer after which to connect anew (default 3)"
+    )
     parser.add_argument("--duration-s", type=float, help="stop after so many seconds (default: never)")
     options = parser.parse_args()
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO,
-                        format="%(asctime)s.%(msecs)03d %(name)s %(levelname)s %(message)s", datefmt="%H:%M:%S")
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.INFO,
+        format="%(asctime)s.%(msecs)03d %(name)s %(levelname)s %(message)s",
+        datefmt="%H:%M:%S",
+    )
     logging.getLogger("pymodbus").setLevel(logging.CRITICAL)  # this program reports its errors
     try:
         run(options)

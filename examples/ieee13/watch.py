@@ -21,6 +21,7 @@ import struct
 import time
 
 import alarm
+
 from timeloom.modbus import Client, ModbusError
 
 TCP = 6

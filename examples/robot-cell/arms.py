@@ -54,7 +54,8 @@ class Arm:
             share = min(1.0, (to_ns - t_ns) / length_ns)
             # Minimum jerk: the motion begins and ends at rest.
             way = share**3 * (10.0 + share * (6.0 * share - 15.0))
-            self.aim = self._joints(tuple(b + way * (g - b) for b, g in zip(begin, goal, strict=True)))
+            x, y, z = (b + way * (g - b) for b, g in zip(begin, goal, strict=True))
+            self.aim = self._joints((x, y, z))
             if share == 1.0:
                 self.line = None
         off = [math.remainder(aim - q, 2 * math.pi) for aim, q in zip(self.aim, self.q, strict=True)]
@@ -96,12 +97,12 @@ class Cell(Plant):
         for side, arm in self.arms.items():
             if values.get(f"{side}.go", self[f"{side}.go"]) == self[f"{side}.go"]:
                 continue
-            goal = tuple(values.get(f"{side}.goal_{axis}", self[f"{side}.goal_{axis}"]) for axis in "xyz")
+            x, y, z = (values.get(f"{side}.goal_{axis}", self[f"{side}.goal_{axis}"]) for axis in "xyz")
             seconds = values.get(f"{side}.seconds", self[f"{side}.seconds"])
             if not 0.01 <= seconds <= 60.0:
                 raise PlantError("a move takes from 10 ms to a minute", f"{side}.seconds")
             try:
-                arm.go(goal, self.t_ns, round(seconds * 1e9))
+                arm.go((x, y, z), self.t_ns, round(seconds * 1e9))
             except ur5.OutOfReach as far:
                 raise PlantError(str(far), f"{side}.goal_x") from None
         super().write(values)

@@ -43,8 +43,9 @@ class Clock:
 class Post:
     """The timeline of one party, what it says to the others, and the last that it has heard of them.
 
-    A message is one of :mod:`timeloom.messages`, sealed, in a datagram to each of the others. What is lost is said again
-    with the next beat: a stream would hold back all that comes after it. One thread does everything.
+    A message is one of :mod:`timeloom.messages`, sealed, in a datagram to each of the others. What
+    is lost is sent again with the next beat: a stream would hold back all that comes after it. One
+    thread does everything.
     """
 
     def __init__(self, who: str, others: list[str], plain: bool):

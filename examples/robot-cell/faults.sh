@@ -31,7 +31,7 @@ for fault; do
     # Names of hosts and of faults have no blanks, so that $on expands to several words.
     # shellcheck disable=SC2086
     set -- $on
-    if [ $ptp != none ]; then
+    if [ "$ptp" != none ]; then
         for host in $hosts; do
             set -- "$@" --set "system.hosts.$host.timelines.cell.sources=[$source]"
         done

@@ -28,10 +28,19 @@ STORIES = {
     "slow": ("A link gets slow", "Cameras fill the link that leads to the left controllers, for ten seconds."),
     "one-way": ("A link gets slow one way", "The same link, filled on the way to the left controllers only."),
     "pause": ("The planner is paused", "The hosts of both planners stand for four seconds."),
-    "rogue-unsigned": ("A rogue clock lies, unsigned", "A better PTP master appears, whose time is wrong. Plain clocks go by SNTP."),
+    "rogue-unsigned": (
+        "A rogue clock lies, unsigned",
+        "A better PTP master appears, whose time is wrong. Plain clocks go by SNTP.",
+    ),
     "rogue-signed": ("A rogue clock lies, signed", "The same rogue, where the left controller asks for signatures."),
-    "machine": ("The planner in a virtual machine", "Nothing happens; the planner is in an emulated machine, which reads its host's timeline."),
-    "machine-paused": ("Its virtual machine is paused", "The host with the planner's machine stands for four seconds, and so all of that."),
+    "machine": (
+        "The planner in a virtual machine",
+        "Nothing happens; the planner is in an emulated machine, which reads its host's timeline.",
+    ),
+    "machine-paused": (
+        "Its virtual machine is paused",
+        "The host with the planner's machine stands for four seconds, and so all of that.",
+    ),
 }
 
 
@@ -266,7 +275,8 @@ def main(out: str, given: list[str]) -> None:
     drop = sum(bool(cell_run.last("plain.dropped")) for cell_run in runs)
     kept = all(cell_run.last("cell.dropped") == 0 for cell_run in runs)
     lead = (
-        f"Two arms carry one part together by time-stamped commands. In {len(runs)} run{'s' * (len(runs) > 1)} the cell "
+        f"Two arms carry one part together by time-stamped commands. "
+        f"In {len(runs)} run{'s' * (len(runs) > 1)} the cell "
         f"that asks how good its time is {'never drops a part' if kept else '<b class=fail>drops parts</b>'}. "
         f"Beside it the same cell with plain clocks drops parts in {drop} of them. "
         f"The part slips when the arms' ends disagree by more than {TOLERANCE_MM} mm."

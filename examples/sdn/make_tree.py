@@ -71,13 +71,13 @@ class Tree:
 
 def pairs(trees):
     """Who sends to whom, as (name, address) of each."""
-    ends = [list(zip(tree.hosts, tree.addresses)) for tree in trees]
+    ends = [list(zip(tree.hosts, tree.addresses, strict=True)) for tree in trees]
     if len(ends) == 1:
         half = len(ends[0]) // 2
-        return list(zip(ends[0][:half], ends[0][half:]))
+        return list(zip(ends[0][:half], ends[0][half:], strict=True))
     others = [end for tree in ends[1:] for end in tree]
     step = len(others) // len(ends[0])
-    return list(zip(ends[0], others[::step]))
+    return list(zip(ends[0], others[::step], strict=True))
 
 
 def scenario(options):
@@ -109,7 +109,7 @@ def scenario(options):
         programs[source] = ("source", stream)
         programs[sink] = ("sink", SINK)
     for tree in trees:
-        for name, address in zip(tree.hosts, tree.addresses):
+        for name, address in zip(tree.hosts, tree.addresses, strict=True):
             if name in programs:
                 role, program = programs[name]
                 text += HOST.format(name=name, address=address, role=role, program=program)
@@ -127,8 +127,12 @@ def power_of_two(text):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--hosts", type=power_of_two, default=8, help="of each tree, a power of two, 4 to 128 (default 8)")
-    parser.add_argument("--trees", type=int, choices=range(1, 9), default=1, help="joined by a simulated network (default 1)")
+    parser.add_argument(
+        "--hosts", type=power_of_two, default=8, help="of each tree, a power of two, 4 to 128 (default 8)"
+    )
+    parser.add_argument(
+        "--trees", type=int, choices=range(1, 9), default=1, help="joined by a simulated network (default 1)"
+    )
     parser.add_argument("--delay", default="5 ms", help="between each tree and the core (default 5 ms)")
     parser.add_argument("--seconds", type=int, default=20, help="virtual length of the run (default 20)")
     spread = "seconds over which senders begin; those that begin at once ask for addresses at once (default 0)"

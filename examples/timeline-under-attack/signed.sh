@@ -5,10 +5,13 @@ set -eu
 keys=${TIMELOOM_TIMELINES:-.}/../keys
 timeloom=${TIMELOOM:-timeloom}
 # Over UDP, since a switch does not forward the Ethernet frames that measure a link.
-common="-i eth0 --transport udp4 --sync-interval=-2"
-signed="--auth inline-ed25519 --keys $keys"
+ptp() {
+    role=$1
+    shift
+    exec "$timeloom" ptp "$role" -i eth0 --transport udp4 --sync-interval=-2 "$@"
+}
 case $1 in
-gm) exec "$timeloom" ptp gm $common $signed/gm ;;
-slave) exec "$timeloom" ptp slave $common $signed/plc --feed "$TIMELOOM_TIMELINES/ptp.feed" ;;
-rogue) exec "$timeloom" ptp gm $common --priority1 1 ;;
+gm) ptp gm --auth inline-ed25519 --keys "$keys/gm" ;;
+slave) ptp slave --auth inline-ed25519 --keys "$keys/plc" --feed "$TIMELOOM_TIMELINES/ptp.feed" ;;
+rogue) ptp gm --priority1 1 ;;
 esac

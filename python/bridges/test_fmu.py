@@ -30,7 +30,7 @@ SECOND = """<?xml version="1.0" encoding="UTF-8"?>
   </ModelVariables>
   <ModelStructure><Outputs><Unknown index="2"/></Outputs></ModelStructure>
 </fmiModelDescription>
-"""
+"""  # noqa: E501  # lines of the file that it makes
 
 THIRD = """<?xml version="1.0" encoding="UTF-8"?>
 <fmiModelDescription fmiVersion="3.0" modelName="lag" instantiationToken="{{lag}}">
@@ -46,6 +46,7 @@ THIRD = """<?xml version="1.0" encoding="UTF-8"?>
   <ModelStructure><Output valueReference="1"/></ModelStructure>
 </fmiModelDescription>
 """
+
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
@@ -65,9 +66,14 @@ def fmu(library, folder, version, variable="true"):
 
 @pytest.mark.parametrize("version", [2, 3])
 def test_a_model_moves_as_its_equation_says(library, tmp_path, version):
-    engine = engine_of({"fmu": str(fmu(library, tmp_path, version)), "start": {"T": 0.5}, "names": {"x": "x[1]"}}, ["x"])
+    engine = engine_of(
+        {"fmu": str(fmu(library, tmp_path, version)), "start": {"T": 0.5}, "names": {"x": "x[1]"}}, ["x"]
+    )
     assert [(s["name"], s["unit"], s["writable"]) for s in engine.signals] == [
-        ("u", "", True), ("T", "", False), ("k", "", True), ("x", "m", False),
+        ("u", "", True),
+        ("T", "", False),
+        ("k", "", True),
+        ("x", "m", False),
     ]
     engine.write(u=2.0, k=3.0)
     # Not a multiple of the step: the FMU takes any.

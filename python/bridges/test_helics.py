@@ -84,7 +84,9 @@ def test_values_cross_and_the_federation_stands_with_the_run():
     with Others("works") as others:
         engine = Engine(Federation(), config(others, 120.0), ["now"])
         assert [(s["name"], s["unit"], s["writable"]) for s in engine.signals] == [
-            ("now", "s", False), ("twice", "kW", False), ("power", "kW", True),
+            ("now", "s", False),
+            ("twice", "kW", False),
+            ("power", "kW", True),
         ]
         assert engine.read("now", "power") == [-1.0, 3.0]
         samples = engine.advance(250_000_000)["samples"]

@@ -28,9 +28,7 @@ class Run:
 
 def closed_loop(step_ns: int, attack_ns: int | None) -> Run:
     rule = program("controller").set_points_kw
-    grid = Here(
-        OpenDss(), config=CASE_CONFIG, seed=7, step_ns=step_ns, record=RECORD, record_every_ns=100 * MS
-    )
+    grid = Here(OpenDss(), config=CASE_CONFIG, seed=7, step_ns=step_ns, record=RECORD, record_every_ns=100 * MS)
     samples = []
     for t_ns in range(0, END_NS, 100 * MS):
         samples += grid.ask("advance", to_ns=t_ns)["samples"]

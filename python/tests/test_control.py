@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from worlds import ROOT, timeloom_binary
 
 from timeloom.control import Controller, Granter, Hold, Refused, SessionEnded, Standing
+from worlds import ROOT, timeloom_binary
 
 PATIENCE_S = 60
 SLEEPER = """
@@ -139,7 +139,15 @@ def test_standings_in_seconds() -> None:
 @pytest.fixture
 def run(tmp_path: Path) -> Iterator[str]:
     """Name of a run of examples/hello that has begun."""
-    command = [timeloom_binary(), "run", "examples/hello/hello.toml", "-o", tmp_path / "run", "--set", "time.duration=1 h"]
+    command = [
+        timeloom_binary(),
+        "run",
+        "examples/hello/hello.toml",
+        "-o",
+        str(tmp_path / "run"),
+        "--set",
+        "time.duration=1 h",
+    ]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
     try:
         name = f"run-{process.pid}"

@@ -20,9 +20,7 @@ def test_voltages_agree_with_the_published_ones():
     }
     assert len(published) == 35
     ours_v = grid.read(list(published))
-    errors_pu = {
-        name: abs(v / base_v - pu) for v, (name, (pu, base_v)) in zip(ours_v, published.items(), strict=True)
-    }
+    errors_pu = {name: abs(v / base_v - pu) for v, (name, (pu, base_v)) in zip(ours_v, published.items(), strict=True)}
     worst = max(errors_pu, key=errors_pu.__getitem__)
     assert errors_pu[worst] <= TOLERANCE_PU, (worst, errors_pu[worst])
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 import recorded
 from timeloom import modbus
 from timeloom.results import Run
@@ -83,7 +85,7 @@ def test_a_device_that_is_not_there_is_named() -> None:
 
 
 @pytest.fixture
-def modbus_server():
+def modbus_server() -> Iterator[tuple[int, list[tuple[str, float]]]]:
     """A device in a thread: its port, and the values written to it."""
     import asyncio
     import threading

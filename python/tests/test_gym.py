@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_reset_options, check_reset_return_type, check_space_limit
 from gymnasium.wrappers import PassiveEnvChecker
+
 from timeloom.gym import SessionFailed, VirtualTimeEnv
 from worlds import ROOT, timeloom_binary
 

@@ -8,11 +8,11 @@ import time
 import uuid
 
 import pytest
-from test_timeline import PATIENCE_S, Daemon, daemon, truth_ns  # noqa: F401
-from worlds import own_address
 
+from test_timeline import PATIENCE_S, Daemon, daemon, truth_ns  # noqa: F401
 from timeloom.messages import Channel, Datagrams, Malformed, Message, Seal, Unproved, read, write
 from timeloom.timeline import Order, Stamp, Status, TimelineError
+from worlds import own_address
 
 
 def test_messages_come_back_as_they_were() -> None:

@@ -109,7 +109,7 @@ CalcVoltageBases
 Solve
 Open Line.tie 1
 Edit Capacitor.cap states=(1 1)
-"""
+"""  # noqa: E501  # lines of the file that it makes
 
 
 @pytest.fixture

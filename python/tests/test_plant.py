@@ -191,9 +191,15 @@ def test_the_seed_decides_and_nothing_else():
 def test_without_an_engine_a_plant_says_so(capfd):
     with tank_process() as plant:
         plant.process.kill()
-    with PlantProcess(plant.process.args[:1] + ["-c", f"import os; os.environ['{FD_VARIABLE}'] = 'x'\n"
-                      "from worlds import Tank\nfrom timeloom.plant import serve\nserve(Tank())"],
-                      {"PYTHONPATH": _paths()}) as stray:
+    with PlantProcess(
+        plant.process.args[:1]
+        + [
+            "-c",
+            f"import os; os.environ['{FD_VARIABLE}'] = 'x'\n"
+            "from worlds import Tank\nfrom timeloom.plant import serve\nserve(Tank())",
+        ],
+        {"PYTHONPATH": _paths()},
+    ) as stray:
         assert stray.process.wait(timeout=120) == EXIT_BAD_PEER
     assert "the engine starts plants" in capfd.readouterr().err
 

@@ -61,8 +61,10 @@ def test_help_explains_and_no_program_knows_the_testbed(name: str):
 
 def test_meter_readings_become_set_points_and_a_restart_is_survived(tmp_path: Path):
     listen = own_address()
-    with device(lambda: METER) as meter, device() as storage, running(
-        "sensor", tmp_path / "sensor.log", "--meter", meter.address, "--controller", listen
+    with (
+        device(lambda: METER) as meter,
+        device() as storage,
+        running("sensor", tmp_path / "sensor.log", "--meter", meter.address, "--controller", listen),
     ):
         for _ in range(2):  # the second time the sensor has to notice, and reconnect
             storage.written.clear()
@@ -75,8 +77,16 @@ def test_meter_readings_become_set_points_and_a_restart_is_survived(tmp_path: Pa
 def test_a_silent_connection_is_given_up(tmp_path: Path):
     with socket.create_server(("127.0.0.1", 0)) as mute, device(lambda: METER) as meter:
         mute.settimeout(120.0)
-        with running("sensor", tmp_path / "log", "--meter", meter.address, "--silence-s", "0.4",
-                     "--controller", "127.0.0.1:%d" % mute.getsockname()[1]):
+        with running(
+            "sensor",
+            tmp_path / "log",
+            "--meter",
+            meter.address,
+            "--silence-s",
+            "0.4",
+            "--controller",
+            "127.0.0.1:%d" % mute.getsockname()[1],
+        ):
             first, _ = mute.accept()
             second, _ = mute.accept()
             first.close()
@@ -86,8 +96,10 @@ def test_a_silent_connection_is_given_up(tmp_path: Path):
 def test_old_news_is_dropped_and_silence_holds_the_last_set_point(tmp_path: Path):
     listen = own_address()
     log = tmp_path / "log"
-    with device() as storage, running("controller", log, "--listen", listen, "--storage", storage.address,
-                                      "--max-age-s", "0.5"):
+    with (
+        device() as storage,
+        running("controller", log, "--listen", listen, "--storage", storage.address, "--max-age-s", "0.5"),
+    ):
         eventually(lambda: b"listening" in log.read_bytes())
         host, port = listen.split(":")
         with socket.create_connection((host, int(port)), timeout=120) as sensor:

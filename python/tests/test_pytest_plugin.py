@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from worlds import ROOT, timeloom_binary
 
 TESTS = """

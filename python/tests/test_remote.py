@@ -224,6 +224,9 @@ def test_a_scenario_has_its_plant_elsewhere(world: World):
     with world.serving():
         done = subprocess.run(run, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
-    done = subprocess.run([*run[:-1], str(world.directory / "again"), "--set", "simulation.plants.tank.timeout=1 s"],
-                          capture_output=True, text=True)
+    done = subprocess.run(
+        [*run[:-1], str(world.directory / "again"), "--set", "simulation.plants.tank.timeout=1 s"],
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode != 0 and "tank" in done.stderr, done.stderr

@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas
@@ -14,6 +15,7 @@ import polars
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
 import recorded
 from timeloom import run_tables
 from timeloom.results import NotARun, OlderLayout, Run, Sweep, Unfinished
@@ -244,7 +246,7 @@ def test_the_notebook_runs(directory: Path, monkeypatch: pytest.MonkeyPatch) -> 
     notebook = json.loads((ROOT / "examples" / "hello" / "results.ipynb").read_text())
     monkeypatch.setenv("RUN", str(directory))
     monkeypatch.chdir(ROOT / "examples" / "hello")
-    names: dict[str, object] = {}
+    names: dict[str, Any] = {}
     cells = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
     for number, cell in enumerate(cells, 1):
         exec(compile(cell, f"cell {number} of results.ipynb", "exec"), names)  # noqa: S102

@@ -10,10 +10,10 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from recorded import tank
-from worlds import timeloom_binary
 
+from recorded import tank
 from timeloom.results import Run
+from worlds import timeloom_binary
 
 ROOT = Path(__file__).resolve().parents[2]
 CELL = ROOT / "examples" / "robot-cell"

@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
 from timeloom import run_tables
 from timeloom.results import Run, RunError
 from worlds import ROOT

@@ -10,14 +10,27 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from worlds import timeloom_binary
 
 from timeloom.timeline import (
-    Degradation, ErrorCode, Mode, Order, Policy, Requirement, Schedule, Stamp, Status, Timeline, TimelineError,
-    Timer, Woken,
+    Change,
+    Degradation,
+    ErrorCode,
+    Mode,
+    Order,
+    Policy,
+    Requirement,
+    Schedule,
+    Stamp,
+    Status,
+    Timeline,
+    TimelineError,
+    Timer,
+    Woken,
 )  # fmt: skip
+from worlds import timeloom_binary
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = """
@@ -100,7 +113,7 @@ def test_a_stamp_can_be_made_of_its_parts_and_not_inverted(daemon: Daemon) -> No
     with pytest.raises(ValueError):
         Stamp(1, 2, Status.OK, 3, 2, 1)
     with pytest.raises(TypeError):
-        read.compare(7)
+        read.compare(7)  # type: ignore[arg-type]  # which is tested
 
 
 def test_waits_and_timers_are_never_early(daemon: Daemon) -> None:
@@ -129,7 +142,7 @@ def test_waits_and_timers_are_never_early(daemon: Daemon) -> None:
 
 def test_bindings_and_violations(daemon: Daemon) -> None:
     timeline = daemon.timeline
-    changes: queue.Queue[object] = queue.Queue()
+    changes: queue.Queue[Change] = queue.Queue()
     binding = timeline.bind(Requirement.within(10_000_000_000))
     binding.subscribe(changes.put)
     assert changes.get(timeout=PATIENCE_S).met
@@ -156,11 +169,12 @@ def test_a_page_alone_is_read_and_others_are_refused(daemon: Daemon, tmp_path: P
     with pytest.raises(TimelineError) as refused:
         page.bind(Requirement.within(1_000_000))
     assert refused.value.args[0] == ErrorCode.NO_DAEMON
-    for wrong, code in [
+    refusals: list[tuple[dict[str, Any], ErrorCode]] = [
         ({"page": "/dev/null"}, ErrorCode.REFUSED_PAGE),
         ({"name": "a/b"}, ErrorCode.BAD_ARGUMENT),
         ({}, ErrorCode.BAD_ARGUMENT),
-    ]:
+    ]
+    for wrong, code in refusals:
         with pytest.raises(TimelineError) as refused:
             Timeline(**wrong)
         assert refused.value.args[0] == code

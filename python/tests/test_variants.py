@@ -7,16 +7,16 @@ import argparse
 import random
 import struct
 import sys
-from pathlib import Path
 
 import pytest
+
 from worlds import CASE
 
 sys.path[:0] = [str(CASE), str(CASE.parent / "sdn")]
-import alarm
-import defence
-import learning_switch
-import middle
+import alarm  # noqa: E402
+import defence  # noqa: E402
+import learning_switch  # noqa: E402
+import middle  # noqa: E402
 
 METER, SENSOR = bytes([10, 0, 0, 12]), bytes([10, 0, 0, 2])
 TRUE, RECORDED = (700.0, 701.5, 702.0, 480.0, 128.0, 170.0), (1200.0, 1201.5, 1202.0, 470.0, 127.0, 171.0)
@@ -51,7 +51,8 @@ def clock(monkeypatch):
 
 
 def test_a_replayed_answer_has_the_length_and_the_head_of_the_original(clock) -> None:
-    lie, remembered = middle.Lie("none", 3.0, 0.0, 0.0), {}
+    lie = middle.Lie("none", 3.0, 0.0, 0.0)
+    remembered: dict[int, bytes] = {}
     assert values_of(middle.rewritten(packet(answer(RECORDED)), lie, remembered)) == RECORDED
     clock.s += 5
     assert values_of(middle.rewritten(packet(answer(TRUE), sequence=1), lie, remembered)) == TRUE
@@ -64,7 +65,8 @@ def test_a_replayed_answer_has_the_length_and_the_head_of_the_original(clock) ->
 
 
 def test_a_bias_grows_to_its_end_and_loads_are_left_alone(clock) -> None:
-    lie, remembered = middle.Lie("inject", 0.0, 20.0, 400.0), {}
+    lie = middle.Lie("inject", 0.0, 20.0, 400.0)
+    remembered: dict[int, bytes] = {}
     for after_s, bias in ((0.0, 0.0), (5.0, 100.0), (40.0, 400.0)):
         clock.s = 100.0 + after_s
         told = values_of(middle.rewritten(packet(answer(TRUE), sequence=int(after_s)), lie, remembered))
@@ -72,7 +74,8 @@ def test_a_bias_grows_to_its_end_and_loads_are_left_alone(clock) -> None:
 
 
 def test_a_retransmission_has_the_content_of_the_original(clock) -> None:
-    lie, remembered = middle.Lie("inject", 0.0, 20.0, 400.0), {}
+    lie = middle.Lie("inject", 0.0, 20.0, 400.0)
+    remembered: dict[int, bytes] = {}
     clock.s += 1
     first = middle.rewritten(packet(answer(TRUE)), lie, remembered)
     clock.s += 1

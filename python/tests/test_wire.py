@@ -33,9 +33,25 @@ def test_emitted_messages_parse_to_the_same():
 @pytest.mark.parametrize(
     "line",
     [
-        b"", b"{", b"[1]", b"7", b"null", b"\xff{}", b'{"op":"stop"}', b'{"id":"1"}', b'{"id":1.0}', b'{"id":true}',
-        b'{"id":-1}', b'{"id":9223372036854775808}', b'{"id":1,"x":NaN}', b'{"id":1,"x":-Infinity}',
-        b'{"id":1,"x":1e999}', b'{"id":1,"id":2}', b'{"id":1} {"id":2}', b"[" * 100_000, b'{"id":' + b"9" * 5000 + b"}",
+        b"",
+        b"{",
+        b"[1]",
+        b"7",
+        b"null",
+        b"\xff{}",
+        b'{"op":"stop"}',
+        b'{"id":"1"}',
+        b'{"id":1.0}',
+        b'{"id":true}',
+        b'{"id":-1}',
+        b'{"id":9223372036854775808}',
+        b'{"id":1,"x":NaN}',
+        b'{"id":1,"x":-Infinity}',
+        b'{"id":1,"x":1e999}',
+        b'{"id":1,"id":2}',
+        b'{"id":1} {"id":2}',
+        b"[" * 100_000,
+        b'{"id":' + b"9" * 5000 + b"}",
     ],
 )
 def test_a_line_that_is_no_message_is_refused(line: bytes):

@@ -9,4 +9,4 @@
 Importing ``timeloom`` alone loads nothing but this file: a plant should start fast.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

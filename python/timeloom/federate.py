@@ -81,9 +81,10 @@ class Federate:
 
     def has(self, name: str) -> bool:
         """Returns true if the value was published; until then it has its initial value."""
-        return bool(h.helicsInputIsValid(self._subscriptions[name])) and h.helicsInputLastUpdateTime(
-            self._subscriptions[name]
-        ) >= 0
+        return (
+            bool(h.helicsInputIsValid(self._subscriptions[name]))
+            and h.helicsInputLastUpdateTime(self._subscriptions[name]) >= 0
+        )
 
     def publish(self, values: Mapping[str, float]) -> None:
         for name, value in values.items():
@@ -141,9 +142,7 @@ def _federates(answer: Any) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _told(
-    known: set[str], states: dict[str, dict[str, Any]], times: dict[str, dict[str, Any]], me: str
-) -> str:
+def _told(known: set[str], states: dict[str, dict[str, Any]], times: dict[str, dict[str, Any]], me: str) -> str:
     present = sorted((set(states) | set(times)) - {me})
     told = [f"{name} (gone)" for name in sorted(known - set(present))]
     granted = {name: times.get(name, {}).get("granted_time", 0.0) for name in present}

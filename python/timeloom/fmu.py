@@ -101,7 +101,8 @@ class Unit(Plant):
         self._at_ns = end_ns
 
     def read(self, names: Sequence[str]) -> list[float]:
-        return self._get([self._references[name] for name in names])
+        values: list[float] = self._get([self._references[name] for name in names])
+        return values
 
     def write(self, values: Mapping[str, float]) -> None:
         self._set([self._references[name] for name in values], list(values.values()))
@@ -129,9 +130,7 @@ def _scalars(description: ModelDescription) -> dict[str, ScalarVariable]:
     return {
         variable.name: variable
         for variable in description.modelVariables
-        if variable.type in ("Real", "Float64")
-        and not variable.dimensions
-        and variable.causality != "independent"
+        if variable.type in ("Real", "Float64") and not variable.dimensions and variable.causality != "independent"
     }
 
 
@@ -149,7 +148,7 @@ def _names(given: object, variables: dict[str, ScalarVariable]) -> dict[str, Sca
 
 def _is_writable(variable: ScalarVariable) -> bool:
     is_tunable = variable.causality == "parameter" and variable.variability == "tunable"
-    return variable.causality == "input" or is_tunable
+    return bool(variable.causality == "input" or is_tunable)
 
 
 if __name__ == "__main__":

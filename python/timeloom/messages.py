@@ -25,10 +25,14 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from timeloom import _timeline
 from timeloom._timeline import Seal
 from timeloom.timeline import ErrorCode, Order, Stamp, Timeline, TimelineError
+
+if TYPE_CHECKING:
+    import zenoh
 
 __all__ = ["Channel", "Datagrams", "Malformed", "Message", "Seal", "Unproved", "read", "write"]
 
@@ -194,7 +198,8 @@ class Channel:
         """Waits for a subscriber to ``key``; returns true if there is one. A message without
         subscribers is lost."""
         publisher, deadline = self._publisher(key), time.monotonic() + patience_s
-        while not publisher.matching_status.matching:
+        # Zenoh's types say bool; it is a status.
+        while not publisher.matching_status.matching:  # type: ignore[attr-defined]
             if time.monotonic() > deadline:
                 return False
             time.sleep(0.01)
@@ -278,9 +283,7 @@ class _Agenda:
     def _run(self) -> None:
         while (due := self._next()) is not None:
             message, now = due
-            self._told(
-                Message(message.key, message.payload, message.sent, message.arrived, message.act_at_ns, now)
-            )
+            self._told(Message(message.key, message.payload, message.sent, message.arrived, message.act_at_ns, now))
 
     def _next(self) -> tuple[Message, Stamp] | None:
         with self._changed:

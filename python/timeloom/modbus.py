@@ -154,7 +154,8 @@ class Server:
         """Answers until cancelled; ``listening`` is called when it can be connected to."""
         server = ModbusTcpServer(self._device, address=self._address)
         await server.listen()
-        self.port = server.transport.sockets[0].getsockname()[1]
+        # pymodbus declares the base class of transports; that of a listener has sockets.
+        self.port = server.transport.sockets[0].getsockname()[1]  # type: ignore[attr-defined]
         if listening is not None:
             listening()
         try:

@@ -270,9 +270,7 @@ class Session:
         self.ready = True
         return {
             "name": plant.name,
-            "signals": [
-                {"name": s.name, "unit": s.unit, "writable": s.writable} for s in plant.signals.values()
-            ],
+            "signals": [{"name": s.name, "unit": s.unit, "writable": s.writable} for s in plant.signals.values()],
         }
 
     def _advance(self, request: dict[str, Any]) -> dict[str, Any]:

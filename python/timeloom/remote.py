@@ -228,7 +228,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if given.side == "serve":
             tls = context(ssl.Purpose.CLIENT_AUTH, given.ca, given.cert, given.key)
-            asyncio.run(serve(given.plant, *given.listen, tls))
+            host, port = given.listen
+            asyncio.run(serve(given.plant, host, port, tls))
             return EXIT_OK
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # as for every plant
         tls = context(ssl.Purpose.SERVER_AUTH, given.ca, given.cert, given.key)

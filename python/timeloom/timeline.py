@@ -309,7 +309,8 @@ class Timeline(_timeline.Timeline):
         """Returns earliest, estimate and latest of ``stamp`` as UTC, with today's difference from
         TAI; ``None`` if there is no interval or the difference is unknown."""
         offset_s = self.tai_offset_s
-        if offset_s is None or stamp.estimate_ns is None:
+        earliest_ns, estimate_ns, latest_ns = stamp.earliest_ns, stamp.estimate_ns, stamp.latest_ns
+        if offset_s is None or earliest_ns is None or estimate_ns is None or latest_ns is None:
             return None
         shift_ns = offset_s * 1_000_000_000
-        return (stamp.earliest_ns - shift_ns, stamp.estimate_ns - shift_ns, stamp.latest_ns - shift_ns)
+        return (earliest_ns - shift_ns, estimate_ns - shift_ns, latest_ns - shift_ns)

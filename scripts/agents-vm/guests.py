@@ -9,7 +9,6 @@ import re
 import socket
 import subprocess
 import time
-from pathlib import Path
 
 HOST = "10.77.0.1"
 PATIENCE_S = 600
@@ -66,23 +65,47 @@ class Machine:
         self.out.mkdir(parents=True)
         self.console = directory / f"{self.name}.console"
         command = [
-            "qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-smp", "1", "-m", "768",
-            "-nodefaults", "-nographic", "-no-reboot", "-serial", f"file:{self.console}",
-            "-rtc", f"base={self.WAKES[index]}",
-            "-kernel", f"{tools}/vm/keep/vmlinuz", "-initrd", f"{tools}/agents-vm/initrd",
+            "qemu-system-x86_64",
+            "-accel",
+            "tcg",
+            "-cpu",
+            "max",
+            "-smp",
+            "1",
+            "-m",
+            "768",
+            "-nodefaults",
+            "-nographic",
+            "-no-reboot",
+            "-serial",
+            f"file:{self.console}",
+            "-rtc",
+            f"base={self.WAKES[index]}",
+            "-kernel",
+            f"{tools}/vm/keep/vmlinuz",
+            "-initrd",
+            f"{tools}/agents-vm/initrd",
             "-append",
             "console=ttyS0 quiet panic=-1 tsc=reliable no_timer_check "
             # On a busy host a machine may measure its counter's rate with an error of a half. The
             # kernel refines the given value, which makes the clock drift.
             f"tsc_early_khz={khz} run=/usr/bin/python3;{script};{index} ",
-            "-fsdev", "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap",
-            "-device", "virtio-9p-pci,fsdev=root,mount_tag=root",
-            "-fsdev", f"local,id=out,path={self.out},security_model=none",
-            "-device", "virtio-9p-pci,fsdev=out,mount_tag=out",
-            "-netdev", f"tap,id=lan,ifname=tap{index},script=no,downscript=no",
-            "-device", f"virtio-net-pci,netdev=lan,mac=52:54:00:77:00:{index + 10:02x},romfile=",
-            "-object", f"memory-backend-file,id=page,share=on,mem-path={page},size=1M",
-            "-device", "ivshmem-plain,memdev=page",
+            "-fsdev",
+            "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap",
+            "-device",
+            "virtio-9p-pci,fsdev=root,mount_tag=root",
+            "-fsdev",
+            f"local,id=out,path={self.out},security_model=none",
+            "-device",
+            "virtio-9p-pci,fsdev=out,mount_tag=out",
+            "-netdev",
+            f"tap,id=lan,ifname=tap{index},script=no,downscript=no",
+            "-device",
+            f"virtio-net-pci,netdev=lan,mac=52:54:00:77:00:{index + 10:02x},romfile=",
+            "-object",
+            f"memory-backend-file,id=page,share=on,mem-path={page},size=1M",
+            "-device",
+            "ivshmem-plain,memdev=page",
         ]
         self.process = start(command, stdin=subprocess.DEVNULL)
         self.link = None
@@ -129,9 +152,7 @@ class Machine:
 
     def error(self):
         """What its kernel says its civil time is wrong by, at most, in seconds (adjtimex)."""
-        words = (
-            "import ctypes; b = (ctypes.c_long * 26)(); ctypes.CDLL(None).adjtimex(b); print(b[3])"
-        )
+        words = "import ctypes; b = (ctypes.c_long * 26)(); ctypes.CDLL(None).adjtimex(b); print(b[3])"
         return int(self.run("/usr/bin/python3", "-c", words)) / 1e6
 
     def page(self):
@@ -156,10 +177,15 @@ def synchronise(machines, chronyd, directory):
     # -x: the host's own clock is not adjusted.
     keeper = start(
         [chronyd, "-x", "-d", *common, *server],
-        stdout=(directory / "chronyd.log").open("w"), stderr=subprocess.STDOUT,
+        stdout=(directory / "chronyd.log").open("w"),
+        stderr=subprocess.STDOUT,
     )
     for machine in machines:
-        follow = [f"server {HOST} iburst minpoll -1 maxpoll 1", "makestep 0.05 10",
-                  "pidfile /run/chronyd.pid", "maxdistance 10"]
+        follow = [
+            f"server {HOST} iburst minpoll -1 maxpoll 1",
+            "makestep 0.05 10",
+            "pidfile /run/chronyd.pid",
+            "maxdistance 10",
+        ]
         machine.begin("chronyd.log", chronyd, "-d", *common, *follow)
     return keeper

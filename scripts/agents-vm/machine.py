@@ -9,7 +9,7 @@ import sys
 INDEX = int(sys.argv[1])
 ADDRESS = f"10.77.0.{INDEX + 10}"
 PORT = 7000
-STARTED = []
+STARTED: list[subprocess.Popen] = []
 
 
 class Asked(socketserver.StreamRequestHandler):

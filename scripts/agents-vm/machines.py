@@ -56,7 +56,7 @@ def relate(machines):
     pages = [machine.page() for machine in machines]
     truth = start([CLOCKS, "truth", str(DIRECTORY / "page")])
     try:
-        return [machine.relate(CLOCKS, page) for machine, page in zip(machines, pages)]
+        return [machine.relate(CLOCKS, page) for machine, page in zip(machines, pages, strict=True)]
     finally:
         truth.kill()
         truth.wait()
@@ -79,7 +79,7 @@ def agents(machines):
                 command += ["--peer", f"{other.name}={other.address}:5500"]
         machine.begin("watched", *command, "--", CLOCKS, "watch")
     for machine in machines:
-        eventually(f"time begins on {machine.name}", lambda: samples(machine))
+        eventually(f"time begins on {machine.name}", lambda machine=machine: samples(machine))
 
 
 CASE = """
@@ -124,16 +124,13 @@ def placed(machines):
             "--key-file", "/mnt/key", "--directory", "/tmp/agent", "--name", machine.name,
         )  # fmt: skip
     for machine in machines:
-        eventually(f"{machine.name} serves", lambda: "waits for runs" in machine.said("serves"))
+        eventually(f"{machine.name} serves", lambda machine=machine: "waits for runs" in machine.said("serves"))
     case = DIRECTORY / "case.toml"
     case.write_text("\n".join(lines))
-    asked = subprocess.run(
-        [TIMELOOM, "doctor", "--json", "--agents", case], capture_output=True, text=True
-    )
+    asked = subprocess.run([TIMELOOM, "doctor", "--json", "--agents", case], capture_output=True, text=True)
     for line in asked.stdout.splitlines():
         found = json.loads(line)
-        say(f"{found['agent']} says: a run {found['state']}, clock within "
-            f"{found['clock_error_ns'] / 1e3:.0f} us")
+        say(f"{found['agent']} says: a run {found['state']}, clock within {found['clock_error_ns'] / 1e3:.0f} us")
     assert asked.returncode == 0, asked
     run = subprocess.Popen(
         [TIMELOOM, "run", "--json", "--output", DIRECTORY / "run", case],
@@ -142,9 +139,7 @@ def placed(machines):
     held = 0
     while run.poll() is None:
         master = machines[held % len(machines)]
-        said = master.ask(
-            run=[TIMELOOM, "hold", "--name", master.name, "--", "/bin/sleep", "0.3"]
-        )
+        said = master.ask(run=[TIMELOOM, "hold", "--name", master.name, "--", "/bin/sleep", "0.3"])
         held += said["status"] == 0
     out, errors = run.communicate()
     assert run.returncode == 0, (out, errors)
@@ -180,12 +175,13 @@ def pauses(machine):
 def take_turns(machines, lengths):
     for turn, length in enumerate(lengths):
         master = machines[turn % len(machines)]
-        held = master.run(
-            TIMELOOM, "hold", "--json", "--name", master.name, "--", "/bin/sleep", f"{length:.3f}"
-        )
+        held = master.run(TIMELOOM, "hold", "--json", "--name", master.name, "--", "/bin/sleep", f"{length:.3f}")
         at = json.loads(held.splitlines()[0])["virtual_ns"]
         for machine in machines:
-            eventually(f"{machine.name} goes on", lambda: len(pauses(machine)) > turn + 1)
+            eventually(
+                f"{machine.name} goes on",
+                lambda machine=machine, turn=turn: len(pauses(machine)) > turn + 1,
+            )
             assert pauses(machine)[turn + 1]["at_ns"] == at, (turn, machine.name)
         if turn % 12 == 11:
             say(f"{turn + 1} pauses")
@@ -244,7 +240,7 @@ def main():
 
 def report(machines, before, after):
     relations = []
-    for machine, old, new in zip(machines, before, after):
+    for machine, old, new in zip(machines, before, after, strict=True):
         # Counters of this host's processors may differ slightly, and with them the two ends.
         low, high = max(old[0], new[0]), min(old[1], new[1])
         assert low - high < before[0][2] * 50e-6, f"{machine.name} jumped: {old} {new}"
@@ -256,12 +252,14 @@ def report(machines, before, after):
             f"known within {both[1] - both[0]} ticks"
         )
     logs = [pauses(machine)[: PAUSES + 1] for machine in machines]
-    for number, entries in enumerate(zip(*logs)):
+    for number, entries in enumerate(zip(*logs, strict=True)):
         assert len({entry["at_ns"] for entry in entries}) == 1, (number, entries)
     errors = [entry["timeline_error_ns"] for log in logs for entry in log[1:]]
-    say(f"{PAUSES} pauses, each at one virtual nanosecond on {COUNT} machines; they said that "
+    say(
+        f"{PAUSES} pauses, each at one virtual nanosecond on {COUNT} machines; they said that "
         f"they may be wrong by {median(errors) / 1e3:.0f} us (median), "
-        f"at most {max(errors) / 1e3:.0f}")
+        f"at most {max(errors) / 1e3:.0f}"
+    )
     stops = [entry["at_ns"] for entry in logs[0]]
     seen = [samples(machine) for machine in machines]
     for one in range(COUNT):
@@ -296,10 +294,7 @@ def compare(one, other, found, mine, theirs):
         least, most = bounds[-1]
         surely = max(0, least, -most)
         if surely > may:
-            further.append(
-                f"pause {number}: {one} and {other} were {surely:.0f} ns apart at least, "
-                f"and said {may} ns"
-            )
+            further.append(f"pause {number}: {one} and {other} were {surely:.0f} ns apart at least, and said {may} ns")
         skews.append((number, (least + most) / 2))
         widths.append(may)
     slope, half = trend(skews)

@@ -65,7 +65,7 @@ class Agents:
             self.agents.append(subprocess.Popen(command, stderr=errors))
         say(f"{what}: four agents start")
         for index in range(len(boards)):
-            eventually(f"{what}: time begins on {NAMES[index]}", lambda: self.runs(index))
+            eventually(f"{what}: time begins on {NAMES[index]}", lambda index=index: self.runs(index))
         # Before that, all boards tested their outputs, some of them at the same time.
         self.tried = [len(self.errors(index)) for index in range(len(boards))]
         say(f"{what}: time has begun on four boards")
@@ -111,16 +111,13 @@ class Agents:
         for board, lines in enumerate(before):
             eventually(
                 f"{self.what}: {NAMES[board]} goes on",
-                lambda: len(self.log(board)) > lines
-                or self.agents[board].poll() is not None,
+                lambda board=board, lines=lines: len(self.log(board)) > lines or self.agents[board].poll() is not None,
             )
         eventually("it falls", lambda: self.wire.stuck.value or not self.wire.level.value)
         return json.loads(line)["virtual_ns"]
 
     def ended(self, index):
-        return eventually(
-            f"{self.what}: {NAMES[index]} ends", lambda: self.agents[index].poll() is not None
-        )
+        return eventually(f"{self.what}: {NAMES[index]} ends", lambda: self.agents[index].poll() is not None)
 
     def end(self):
         for agent in self.agents:
@@ -220,13 +217,13 @@ def stuck(boards, wire):
     agents = Agents(boards, wire, "release", "--on-silence", "release")
     wire.stuck.value = 1
     for index in range(4):
-        eventually("it is said", lambda: "level is ignored" in agents.errors(index))
-        eventually("it goes on", lambda: agents.runs(index))
+        eventually("it is said", lambda index=index: "level is ignored" in agents.errors(index))
+        eventually("it goes on", lambda index=index: agents.runs(index))
     for turn in range(4):
         agents.pause(turn)
     wire.stuck.value = 0
     for index in range(4):
-        eventually("it is over", lambda: "works again" in agents.errors(index))
+        eventually("it is over", lambda index=index: "works again" in agents.errors(index))
     for turn in range(4):
         agents.pause(turn)
     say(f"stuck: with --on-silence release {agents.agree()} pauses at one instant go on")
@@ -267,8 +264,7 @@ def alone(boards, wire):
             most += -begun if high else done
         assert len(seen) == 2 * PAUSES, len(seen)
         assert least <= stood[-1] <= most, (NAMES[index], least, stood[-1], most)
-        say(f"alone: {NAMES[index]} stood for {stood[-1]} ns; its wire was high for "
-            f"{least} to {most} ns")
+        say(f"alone: {NAMES[index]} stood for {stood[-1]} ns; its wire was high for {least} to {most} ns")
     say(
         f"alone: after {PAUSES} pauses the boards' clocks differ by {max(stood) - min(stood)} ns "
         "by what the wire's process takes from board to board"

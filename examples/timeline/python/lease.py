@@ -8,7 +8,7 @@ The daemon: `timeloom timeline serve`.
 import sys
 import threading
 
-from timeloom.timeline import Order, Requirement, Schedule, Timeline
+from timeloom.timeline import Change, Order, Requirement, Schedule, Timeline
 
 LEASE_NS = 20_000_000
 
@@ -17,7 +17,12 @@ def main(name: str) -> None:
     timeline = Timeline(name)
     told = threading.Event()
     with timeline.bind(Requirement.within(500_000_000)) as binding:
-        binding.subscribe(lambda change: (print("the clock is", "good" if change.met else change.reason), told.set()))
+
+        def tell(change: Change) -> None:
+            print("the clock is", "good" if change.met else change.reason)
+            told.set()
+
+        binding.subscribe(tell)
 
         granted = timeline.read()
         turns = 0
@@ -27,7 +32,9 @@ def main(name: str) -> None:
             turns += 1
         now = timeline.read()
         assert granted.compare(now) == Order.BEFORE
-        print(f"the lease is over, certainly by {now.earliest_ns - granted.latest_ns - LEASE_NS} ns, after {turns} turns")
+        print(
+            f"the lease is over, certainly by {now.earliest_ns - granted.latest_ns - LEASE_NS} ns, after {turns} turns"
+        )
 
         ticks, event = timeline.event()
         print(f"an event at {event!r}, again {timeline.convert(ticks)!r}")

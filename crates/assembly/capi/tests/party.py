@@ -8,7 +8,8 @@ from timeloom.messages import Datagrams
 from timeloom.timeline import Order, Timeline
 
 name, listen, *peers, key = sys.argv[1:]
-timeline, heard = Timeline("cell"), set()
+timeline = Timeline("cell")
+heard: set[str] = set()
 
 
 def told(message):

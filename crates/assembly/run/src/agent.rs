@@ -15,10 +15,12 @@ pub use timeloom_bus::{
     prove,
 };
 use timeloom_clock::TimelineTime;
-use timeloom_guest::{Controlled, HoldError, HoldText, Session};
+use timeloom_guest::{ComponentText, Controlled, HoldError, HoldText, Session};
 use timeloom_sys::wall_now;
-use timeloom_time::{ClockMap, Duration, Instant, Rate, Virtual, Wall};
+use timeloom_time::{ClockMap, Dilation, Duration, Instant, Virtual, Wall};
 
+use crate::awaited::agent;
+use crate::simulated::of_virtual_time;
 use crate::testbed::holds_of;
 
 /// Record of an agreed pause on this machine.
@@ -45,6 +47,10 @@ pub struct AgreedPause {
     pub resumed: Instant<Wall>,
     /// Delay between `resumed` and the instant at which this machine's clock ran again.
     pub late: Duration,
+    /// Dilation of all clocks from `at` on.
+    pub dilation: Dilation,
+    /// True if the clocks had another dilation before the pause.
+    pub changed: bool,
 }
 
 /// Callback that receives the record of each pause when the pause ends.
@@ -78,6 +84,7 @@ pub fn json_lines(mut log: Box<dyn Write + Send>, anchor: Anchor) -> PauseCallba
             "stood_for_ns": pause.stood.map(|stood| (pause.resumed - stood).as_ns()),
             "resumed_wall_ns": pause.resumed.as_ns(),
             "late_ns": pause.late.as_ns(),
+            "dilation": pause.dilation.factor(),
         });
         // A full log must not end a run; missing lines show as gaps in the pause numbers.
         let _ = writeln!(log, "{line}").and_then(|()| log.flush());
@@ -114,7 +121,7 @@ struct State {
 }
 
 /// A common resumption: its wall instant on this machine, and the virtual time from which the
-/// clocks ran.
+/// clocks ran, with their dilation.
 #[derive(Clone, Copy, Debug)]
 struct Began {
     /// The same instant on the common timeline. Kept because `wall` becomes inaccurate if this
@@ -122,6 +129,7 @@ struct Began {
     at: Option<Instant<TimelineTime>>,
     wall: Instant<Wall>,
     from: Instant<Virtual>,
+    dilation: Dilation,
 }
 
 /// State of a pause in progress.
@@ -169,17 +177,22 @@ impl AgreedSession {
             (Some(timeline), Some(at)) => timeline.wall_at(at),
             _ => began.wall,
         };
-        let line = ClockMap::new(wall, began.from, Rate::ONE);
+        let line = ClockMap::new(wall, began.from, began.dilation.rate());
         let before = wall_now();
         let shown = self.session.clock().now();
         let width = wall_now() - before;
         let half = Duration::from_ns(width.as_ns() / 2 + 1);
-        (shown - line.at(before + half), half)
+        // The comparison is uncertain by the virtual time that passes in half of the width.
+        let shown_error = of_virtual_time(half, began.dilation.rate());
+        (shown - line.at(before + half), shown_error)
     }
 }
 
 impl State {
-    fn tell(&mut self, resumed: Instant<Wall>, late: Duration) {
+    /// Passes the record of a pause that has ended to the callback, and notes how the clocks run
+    /// from now on.
+    fn tell(&mut self, began: Began, late: Duration) {
+        let before = self.began.replace(began);
         let pause = std::mem::take(&mut self.pause);
         let Some(at) = pause.at else { return };
         let number = self.pauses;
@@ -193,8 +206,10 @@ impl State {
             deviation: pause.deviation,
             timeline_error: pause.timeline_error,
             stood: pause.stood,
-            resumed,
+            resumed: began.wall,
             late,
+            dilation: began.dilation,
+            changed: before.is_some_and(|before| before.dilation != began.dilation),
         });
     }
 }
@@ -237,17 +252,21 @@ impl AgreedTestbed for AgreedSession {
         Ok(())
     }
 
-    fn resume(&self, from: Instant<Virtual>, at: Instant<Wall>) -> Result<(), TestbedError> {
-        let began = self.timeline.as_ref().map(|its| its.timeline_at(at));
-        let late = self.session.resume_as_of(from, at).map_err(refused)?;
-        self.with(|state| {
-            state.began = Some(Began {
-                at: began,
-                wall: at,
-                from,
-            });
-            state.tell(at, late);
-        });
+    fn resume(
+        &self,
+        from: Instant<Virtual>,
+        at: Instant<Wall>,
+        dilation: Dilation,
+    ) -> Result<(), TestbedError> {
+        let began = Began {
+            at: self.timeline.as_ref().map(|its| its.timeline_at(at)),
+            wall: at,
+            from,
+            dilation,
+        };
+        let late = self.session.resume_as_of(from, at, dilation);
+        let late = late.map_err(refused)?;
+        self.with(|state| state.tell(began, late));
         Ok(())
     }
 
@@ -257,20 +276,31 @@ impl AgreedTestbed for AgreedSession {
     }
 }
 
-/// Session control for `timeloom pause`, `resume` and `hold`. Each command adds a hold on the pause
-/// wire that the machines share.
+/// Changes the dilation of a session and of all sessions that share its pause wire, at one virtual
+/// instant.
+pub(crate) fn dilate_all(session: &Session, bus: &Bus, factor: f64) -> Result<(), HoldError> {
+    let dilation = session.clock().check_dilation(factor)?;
+    let reason = format!("timeloom dilate {factor}");
+    bus.dilate("user", &reason, dilation)
+        .map_err(HoldError::other)
+}
+
+/// Session control for `timeloom pause`, `resume`, `hold` and `dilate`. Each command adds a hold on
+/// the pause wire that the machines share.
 pub struct AgreedControl {
     session: Arc<Session>,
     bus: Bus,
+    line: Arc<dyn MachineWire>,
     by_hand: Mutex<Option<Hold>>,
 }
 
 impl AgreedControl {
-    /// Creates a control that takes its holds from `bus`.
-    pub fn new(session: Arc<Session>, bus: Bus) -> Self {
+    /// Creates a control that takes its holds from `bus`, whose wire is `line`.
+    pub fn new(session: Arc<Session>, bus: Bus, line: Arc<dyn MachineWire>) -> Self {
         Self {
             session,
             bus,
+            line,
             by_hand: Mutex::new(None),
         }
     }
@@ -308,12 +338,20 @@ impl Controlled for AgreedControl {
         Ok(Box::new(hold.map_err(HoldError::other)?))
     }
 
+    fn dilate(&self, factor: f64) -> Result<(), HoldError> {
+        dilate_all(&self.session, &self.bus, factor)
+    }
+
     fn is_agreed(&self) -> bool {
         true
     }
 
     fn holds(&self) -> Vec<HoldText> {
         holds_of(&self.bus)
+    }
+
+    fn awaited(&self) -> Vec<ComponentText> {
+        self.line.awaited().into_iter().map(agent).collect()
     }
 
     fn skip(self: Arc<Self>, on: bool) -> Result<(), HoldError> {

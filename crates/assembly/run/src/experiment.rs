@@ -50,6 +50,8 @@ pub struct RunOptions {
     pub session: String,
     /// Set by the caller (Ctrl-C, SIGTERM) to end the run.
     pub interrupted: Arc<AtomicBool>,
+    /// True if processes that the run starts for itself write their logs as JSON.
+    pub log_json: bool,
     /// Called about twice a second.
     pub progress: Box<dyn FnMut(&Progress)>,
     /// Called with messages for the user.
@@ -224,6 +226,8 @@ impl<'a> Run<'a> {
             .membership
             .map_or(&own, |membership| &*membership.ready);
         let quiescence = Quiescence::default();
+        let components = self.control_endpoint.components();
+        components.have_quiescence(quiescence.clone());
         let planned_end = Instant::<Virtual>::ZERO + self.plan.time.duration;
         let stage = Stage {
             session: &self.session,
@@ -265,6 +269,9 @@ impl<'a> Run<'a> {
                     let idle = idle.as_ref();
                     quiescence.is_free() && idle.is_none_or(|idle| idle.load(Ordering::SeqCst))
                 });
+            }
+            if self.membership.is_some() {
+                components.enter(Some("waiting for the other agents"));
             }
             let go = || match self.membership {
                 Some(membership) => membership

@@ -2,6 +2,7 @@
 //! slowed by the dilation of virtual time.
 
 mod connecting;
+mod held_frames;
 mod overtaken;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ use crate::error::RunError;
 use crate::verdict::Reporter;
 
 use connecting::FirstTimeouts;
+use held_frames::HeldFrames;
 use overtaken::Overtaken;
 
 /// Starts to register CUBIC in virtual time, for hosts at a simulated network over whose time a run
@@ -36,6 +38,7 @@ pub(crate) fn start_cubic(plan: &Plan) -> Option<JoinHandle<Option<Arc<VirtualCu
 pub(crate) struct KernelTimers {
     all: Arc<Mutex<AllTimers>>,
     overtaken: Overtaken,
+    held: HeldFrames,
     /// Default congestion control of the machine, which the hosts do not have while time skips.
     replaced: Option<String>,
     /// Reason why the network cannot wait for the kernels' decisions about lost segments.
@@ -55,6 +58,8 @@ impl KernelTimers {
         let stations = stations.filter_map(|station| fabric.station(&station.name));
         let mut overtaken = Overtaken::of(plan, stations)
             .map_err(|error| RunError::Start(format!("namespaces of the stations: {error}")))?;
+        let held = HeldFrames::watch(session, plan, (spec, fabric))
+            .map_err(|error| RunError::Start(format!("namespaces of the links: {error}")))?;
         let stations = spec.stations.iter();
         let mut stations = stations.filter_map(|station| fabric.station(&station.name));
         let dilation = plan.time.dilation;
@@ -82,6 +87,7 @@ impl KernelTimers {
             return Ok(Self {
                 all,
                 overtaken,
+                held,
                 replaced,
                 undiagnosed,
             });
@@ -119,6 +125,7 @@ impl KernelTimers {
         Ok(Self {
             all,
             overtaken,
+            held,
             replaced: replaced.filter(|_| are_simulated),
             undiagnosed,
         })
@@ -130,9 +137,12 @@ impl KernelTimers {
     }
 
     /// Returns reasons why the results cannot be trusted. Call at the end of a run, with its clock
-    /// stopped and its programs, which are `processes`, still alive.
-    pub(crate) fn doubts(&self, processes: &[Process]) -> Vec<Caveat> {
-        self.overtaken.doubts(processes)
+    /// stopped and its programs, which are `processes`, still alive. `awaits_frames` is true if time
+    /// did not skip while links held frames back.
+    pub(crate) fn doubts(&self, processes: &[Process], awaits_frames: bool) -> Vec<Caveat> {
+        let mut doubts = self.overtaken.doubts(processes);
+        doubts.extend(self.held.doubt(awaits_frames));
+        doubts
     }
 
     /// Returns caveats about settings and queries that this machine's kernel refused.

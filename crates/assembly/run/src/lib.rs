@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod agent;
+mod awaited;
 mod channel;
 pub mod compare;
 mod containers;

@@ -195,6 +195,11 @@ impl Output {
         last.iter().map(|line| (*line).to_owned()).collect()
     }
 
+    /// Returns the name of the program.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Returns true if some output has not been read from the pipe or not been written to the log
     /// yet.
     pub(crate) fn has_unread(&self) -> bool {

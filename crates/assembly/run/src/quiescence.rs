@@ -9,6 +9,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use timeloom_guest::ComponentText;
+
 use crate::outputs::Output;
 use crate::readiness::Condition;
 
@@ -50,6 +52,31 @@ impl Quiescence {
         lock(&self.0.conditions).push(Arc::downgrade(condition));
     }
 
+    /// Returns the reasons for which time must not skip.
+    pub(crate) fn awaited(&self) -> Vec<ComponentText> {
+        let part = |component: String, state: &str| ComponentText {
+            component,
+            state: state.to_owned(),
+            since_ns: None,
+        };
+        let mut parts = Vec::new();
+        if self.0.at_work.load(Ordering::SeqCst) > 0 {
+            let state = "acts on an event at this instant, such as the start of a program";
+            parts.push(part("the run".to_owned(), state));
+        }
+        let outputs = alive(&self.0.outputs).into_iter();
+        let unread = outputs.filter(|output| output.has_unread());
+        parts.extend(unread.map(|output| {
+            let component = format!("output of `{}`", output.name());
+            part(component, "has not been read to its end yet")
+        }));
+        if !none_of(&self.0.conditions, Condition::holds) {
+            let state = "has become ready, and the run has not acted on that yet";
+            parts.push(part("a program".to_owned(), state));
+        }
+        parts
+    }
+
     /// Returns true if the run has noticed all events and has completed the actions that follow
     /// from them.
     pub(crate) fn is_free(&self) -> bool {
@@ -65,6 +92,11 @@ fn none_of<T>(list: &Mutex<Vec<Weak<T>>>, is_so: impl Fn(&T) -> bool) -> bool {
     let mut list = lock(list);
     list.retain(|one| one.strong_count() > 0);
     !list.iter().filter_map(Weak::upgrade).any(|one| is_so(&one))
+}
+
+/// Returns the entries that are still alive.
+fn alive<T>(list: &Mutex<Vec<Weak<T>>>) -> Vec<Arc<T>> {
+    lock(list).iter().filter_map(Weak::upgrade).collect()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

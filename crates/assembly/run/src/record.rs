@@ -9,6 +9,7 @@ use timeloom_plant::PlantSample;
 use timeloom_results::{ClockAction, ClockRow, EventRow, LabelRow, Recorder, SignalRow};
 use timeloom_scenario::{Attack, NETWORK};
 use timeloom_time::{Duration, Instant, Virtual};
+use tracing::debug;
 
 use crate::agent::AgreedPause;
 use crate::spoofing::Spoofed;
@@ -72,6 +73,14 @@ impl RunRecorder {
 
     /// Records an event at the current instant, for a host or for this machine ([`LOCAL`]).
     pub(crate) fn event(&self, host: &str, source: &str, kind: &str, text: &str) {
+        debug!(
+            host,
+            source,
+            kind,
+            text,
+            virtual_ns = self.clock.now().as_ns(),
+            "event"
+        );
         let host = match host {
             LOCAL => Arc::clone(&self.machine),
             host => host.into(),
@@ -123,6 +132,7 @@ impl RunRecorder {
 
     /// Records an event of the simulated network at `at`.
     pub(crate) fn event_at(&self, at: Instant<Virtual>, source: &str, kind: &str, text: &str) {
+        debug!(source, kind, text, virtual_ns = at.as_ns(), "event");
         self.check(self.recorder.event(&EventRow {
             t_virtual: at,
             t_wall: self.clock.wall(),
@@ -305,12 +315,17 @@ impl RunRecorder {
                     .clock(&row(ClockAction::Other(edge.into()), at)),
             );
         }
+        if pause.changed {
+            let text = format!("dilation {} from now on, on all agents", pause.dilation);
+            self.event_at(pause.at, "clock", "dilated", &text);
+        }
         let ahead = pause.ahead.filter(|_| pause.asked);
         let deviation = pause.deviation.map(|(deviation, _)| deviation);
         let signals = [
             ("pause.ahead", ahead),
             ("pause.deviation", deviation),
             ("pause.timeline_error", pause.timeline_error),
+            ("pause.late", Some(pause.late)),
         ];
         for (name, length) in signals {
             if let Some(length) = length {

@@ -28,6 +28,7 @@ use timeloom_results::{NodeKind, RunDirectory, Topology};
 use timeloom_scenario::{EngineFailure, Fault, Mode, NETWORK, Parts, Plan, Simulated};
 use timeloom_time::{ClockMap, Instant, Utc, Virtual, Wall};
 
+use crate::awaited;
 use crate::error::RunError;
 use crate::network;
 use crate::network_signals::{self, Speaker};
@@ -40,6 +41,7 @@ use captures::Captures;
 use ending::Closing;
 use engine::{Engine, EngineReport, Outlets, Pacing, Running};
 use engines::Lines;
+pub(crate) use engines::of_virtual_time;
 use message::{ClockNow, Sort, Start};
 pub(crate) use process::EngineConnections;
 use process::{Known, Process, Sinks};
@@ -103,6 +105,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) reporter: &'a Reporter,
     /// Path of the program `timeloom`, which runs as the process of an engine.
     pub(crate) timeloom: &'a Path,
+    /// True if the processes of engines write their logs as JSON.
+    pub(crate) log_json: bool,
     /// Set by the caller to end the run.
     pub(crate) interrupted: &'a Arc<AtomicBool>,
     /// State shared with the other agents if this run is one agent's share, in which case it has
@@ -290,7 +294,7 @@ impl Network {
                 engine_connections: Arc::clone(&engine_connections),
             };
             let ports = plugs.into_iter().map(|plug| plug.port).collect();
-            let (program, clock) = (around.timeloom, around.clock);
+            let (program, clock) = ((around.timeloom, around.log_json), around.clock);
             let process = Process::start(program, start, ports, sockets, clock, sinks)?;
             all.push((here, process));
         }
@@ -305,6 +309,15 @@ impl Network {
     /// Returns the engines that may leave and join during the run; `None` if no engine may.
     pub(crate) fn engine_connections(&self) -> Option<Arc<EngineConnections>> {
         self.engine_connections.clone()
+    }
+
+    /// Returns the engines of this machine, if they announce their next event together.
+    pub(crate) fn engines(&self) -> Option<awaited::Engines> {
+        let names = self.parts.as_ref().filter(|_| self.seats.len() > 1);
+        Some(awaited::Engines {
+            group: self.group.clone()?,
+            names: names.map_or_else(Vec::new, |parts| parts.names.clone()),
+        })
     }
 
     /// Returns a flag that is true while the network has no work before the instant that it

@@ -8,16 +8,19 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use timeloom_bus::{Bus, Hold, Holder, Testbed, TestbedError};
 use timeloom_fabric::Fabric;
 use timeloom_guest::{
-    Compute, ContainerRoot, Controlled, Grants, HoldError, HoldText, HostRights, Session, Stepped,
-    Welcome,
+    ComponentText, Compute, ContainerRoot, Controlled, Grants, HoldError, HoldText, HostRights,
+    Session, Stepped, Welcome,
 };
 use timeloom_scenario::{Host, Plan};
 use timeloom_sys::wall_now;
 use timeloom_time::{Instant, Virtual};
 
+use crate::agent::dilate_all;
+use crate::awaited::Components;
 use crate::containers::TIMELINES;
 use crate::error::RunError;
 use crate::names::Identities;
+use crate::placed::AgentMembership;
 use crate::record::{LOCAL, RunRecorder};
 use crate::rights;
 use crate::simulated::EngineConnections;
@@ -51,6 +54,9 @@ pub(crate) struct ControlEndpoint {
     begun: Mutex<bool>,
     /// True if pauses are agreed on with other machines.
     agreed: bool,
+    /// Minimum dilation, if a simulated network has engines on other machines; `None` if any
+    /// dilation is possible. The engines' bounds are for the dilation of the plan.
+    least_dilation: Option<f64>,
     /// True if time skips in the plan's time mode.
     may_skip: bool,
     stepped: Option<Granter>,
@@ -60,6 +66,8 @@ pub(crate) struct ControlEndpoint {
     exec_context: OnceLock<ExecContext>,
     /// Engines of the simulated network that may leave and join; unset if no engine may.
     engines: OnceLock<Arc<EngineConnections>>,
+    /// Components that the run's time may wait for.
+    components: Components,
 }
 
 /// Context in which commands from outside enter a run's hosts.
@@ -117,7 +125,7 @@ impl ControlEndpoint {
     /// Creates the control. With `grants`, virtual time advances only by grants.
     pub(crate) fn new(
         session: Arc<Session>,
-        (bus, agreed): (Bus, bool),
+        (bus, membership): (Bus, Option<&AgentMembership>),
         may_skip: bool,
         grants: Option<Arc<Grants>>,
         directory: &Path,
@@ -127,7 +135,10 @@ impl ControlEndpoint {
             bus,
             hold: Mutex::new(None),
             begun: Mutex::new(false),
-            agreed,
+            agreed: membership.is_some(),
+            least_dilation: membership
+                .filter(|it| it.whole.network.is_some())
+                .map(|it| it.whole.time.dilation),
             may_skip,
             stepped: grants.map(|grants| Granter {
                 grants,
@@ -137,7 +148,13 @@ impl ControlEndpoint {
             directory: std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned()),
             exec_context: OnceLock::new(),
             engines: OnceLock::new(),
+            components: Components::default(),
         }
+    }
+
+    /// Returns the components that the run's time may wait for.
+    pub(crate) fn components(&self) -> &Components {
+        &self.components
     }
 
     /// Allows the engines to leave and join from now on.
@@ -177,6 +194,7 @@ impl ControlEndpoint {
         };
         *begun = true;
         drop(begun);
+        self.components.enter(None);
         if let Some(stepped) = &self.stepped {
             stepped.grants.open();
         }
@@ -270,6 +288,19 @@ impl Controlled for ControlEndpoint {
         hold.is_some()
     }
 
+    fn dilate(&self, factor: f64) -> Result<(), HoldError> {
+        if !self.agreed {
+            return Ok(self.session.dilate(factor)?);
+        }
+        self.has_begun()?;
+        if let Some(least) = self.least_dilation.filter(|least| factor < *least) {
+            return Err(HoldError::other(ControlEndpointError::EnginesOfAgents {
+                least,
+            }));
+        }
+        dilate_all(&self.session, &self.bus, factor)
+    }
+
     fn skip(self: Arc<Self>, on: bool) -> Result<(), HoldError> {
         // Only if time may skip does the session know which packets are in flight.
         if !self.may_skip {
@@ -334,6 +365,10 @@ impl Controlled for ControlEndpoint {
         holds_of(&self.bus)
     }
 
+    fn awaited(&self) -> Vec<ComponentText> {
+        self.components.awaited(self.session.is_skipping())
+    }
+
     fn flush(&self) {
         if let Some(exec_context) = self.exec_context.get() {
             exec_context.run_recorder.flush();
@@ -375,6 +410,11 @@ enum ControlEndpointError {
     GettingReady,
     #[error("this run was not paused by hand")]
     NotPaused,
+    #[error(
+        "the simulated network of this run has engines on several agents, whose bounds are for a \
+         dilation of {least} or more; set a smaller `time.dilation` in its scenario"
+    )]
+    EnginesOfAgents { least: f64 },
     #[error(
         "this run cannot skip; set mode = \"skip\" under [time] in its scenario, or stepped = {{ \
          skip = true }}"

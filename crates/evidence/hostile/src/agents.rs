@@ -92,4 +92,4 @@ pub(crate) fn pause_bus(input: &[u8]) {
 }
 
 /// Length of a datagram without the authentication code, in bytes.
-const DATAGRAM_BYTES: usize = 112;
+const DATAGRAM_BYTES: usize = 120;

@@ -135,6 +135,7 @@ pub fn chronyd_corrections(options: Chronyd) -> Result<Vec<ChronydRow>, ChronydE
             timeloom: PathBuf::new(),
             session: format!("ntp-steps-{}", std::process::id()),
             interrupted: options.interrupted,
+            log_json: false,
             progress: Box::new(move |progress| {
                 let tens_of_s = progress.wall.as_ns() / 10_000_000_000;
                 if tens_of_s > said {

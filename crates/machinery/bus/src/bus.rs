@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use timeloom_sys::wall_now;
-use timeloom_time::{Duration, Instant, Virtual, Wall};
+use timeloom_time::{Dilation, Duration, Instant, Virtual, Wall};
+use tracing::{debug, debug_span};
 
 use crate::error::BusError;
 use crate::level::{Level, Next};
 use crate::record::{HoldRecorder, RecordKind, Sink};
-use crate::testbed::Testbed;
+use crate::testbed::{Testbed, TestbedError};
 use crate::watchdog::{Holder, LongPause, ReportLongStand, Watchdog};
 use crate::wire::{Cause, LocalWire, Wire};
 
@@ -69,6 +70,16 @@ impl Bus {
     /// Fails if the testbed could not be paused. The testbed then runs as if the hold had not been
     /// requested.
     pub fn hold(&self, requester: &str, reason: &str) -> Result<Hold, BusError> {
+        let _span = debug_span!("hold", requester, reason).entered();
+        let held = self.acquire(requester, reason);
+        match &held {
+            Ok(hold) => debug!(virtual_ns = hold.instant.as_ns(), "granted"),
+            Err(error) => debug!(%error, "not granted"),
+        }
+        held
+    }
+
+    fn acquire(&self, requester: &str, reason: &str) -> Result<Hold, BusError> {
         let inner = &self.0;
         let asked = wall_now();
         if inner.free_running
@@ -124,6 +135,46 @@ impl Bus {
         }
     }
 
+    /// Changes the dilation of everything on the line, in a pause: all resume from one virtual
+    /// instant with the new dilation.
+    ///
+    /// The call returns when the pause has ended. If other holds prolong it by more than two
+    /// seconds of wall time, or if this machine knows of other holds, the call returns before; the
+    /// change is then in force when the pause ends. Both texts are as for [`Self::hold`].
+    ///
+    /// # Errors
+    /// Fails if the wire cannot carry a dilation (nothing is paused then), if the testbed could not
+    /// be paused, or if another machine requested a greater dilation in the same pause.
+    pub fn dilate(
+        &self,
+        requester: &str,
+        reason: &str,
+        dilation: Dilation,
+    ) -> Result<(), BusError> {
+        let failed = |source| BusError::Dilate {
+            requester: requester.to_owned(),
+            source,
+        };
+        let Some(wire) = self.0.wire.dilating() else {
+            return Err(failed(TestbedError::new(CARRIES_NONE)));
+        };
+        let hold = self.hold(requester, reason)?;
+        let at = hold.instant();
+        wire.dilate(dilation).map_err(failed)?;
+        drop(hold);
+        if !self.holders().is_empty() {
+            return Ok(());
+        }
+        let agreed = wire.wait_for_end_of(at, END_WITHIN).map_err(failed)?;
+        match agreed.filter(|agreed| *agreed != dilation) {
+            Some(other) => Err(failed(TestbedError::new(format!(
+                "another machine requested {} at the same instant, and the greatest counts",
+                other.factor()
+            )))),
+            None => Ok(()),
+        }
+    }
+
     /// Returns the requesters that have a hold now, with the times of their grants.
     pub fn holders(&self) -> Vec<Holder> {
         self.0.holders(&self.0.lock())
@@ -141,6 +192,13 @@ impl Hold {
 impl Drop for Hold {
     fn drop(&mut self) {
         let inner = &*self.inner;
+        let _span = debug_span!(
+            "release",
+            requester = self.requester,
+            reason = self.reason,
+            virtual_ns = self.instant.as_ns()
+        )
+        .entered();
         let mut state = inner.lock();
         let now = wall_now();
         state.holders.remove(&self.id);
@@ -335,6 +393,13 @@ impl Inner {
         (self.on_failure)(BusError::Broken { cause });
     }
 }
+
+/// Refusal of a change of the dilation by a line that only pauses.
+const CARRIES_NONE: &str =
+    "the line carries no dilation: agents agree on one over their network only (--listen)";
+
+/// Maximum wait for the end of a pause in which the dilation is changed.
+const END_WITHIN: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// Guard that marks the bus as broken if the wire or the testbed panics in the middle of an edge.
 struct BreakOnPanic<'a> {

@@ -1,8 +1,8 @@
-//! Errors of a hold.
+//! Errors of holds and of changes of the dilation.
 
 use crate::TestbedError;
 
-/// Reason why [`crate::Bus::hold`] returned no hold. The requester has no hold then.
+/// Reason why [`crate::Bus::hold`] returned no hold, or why [`crate::Bus::dilate`] changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BusError {
     /// The testbed could not be paused and continues to run. The requester may try again.
@@ -11,6 +11,14 @@ pub enum BusError {
         /// Name of the requester.
         requester: String,
         /// Error of the testbed or the wire.
+        source: TestbedError,
+    },
+    /// The testbed was paused, and runs as before: its dilation could not be changed.
+    #[error("the dilation could not be changed for {requester}: {source}")]
+    Dilate {
+        /// Name of the requester.
+        requester: String,
+        /// Error of the wire.
         source: TestbedError,
     },
     /// An earlier pause or resume left the testbed in an unknown state, so the bus does not command

@@ -6,7 +6,7 @@ use timeloom_accord::{
     Datagram, HostId, HostOrder, Hosts, LeadMode, Member, MemberAction, OnSilence, Settings,
     TimelineReading,
 };
-use timeloom_time::{Duration, Instant};
+use timeloom_time::{Dilation, Duration, Instant};
 
 use crate::agreed::{BusKey, Unopened};
 
@@ -33,7 +33,8 @@ pub fn unsealed(bytes: &[u8]) {
 ///
 /// # Panics
 /// Panics if the host does not terminate, sends a datagram that cannot be decoded, commands a clock
-/// after stopping it permanently, or grants a hold that was not claimed.
+/// after stopping it permanently, grants a hold that was not claimed, or accepts a dilation without
+/// a hold.
 pub fn member<'a>(release: bool, said: impl Iterator<Item = (u8, u8, &'a [u8])>) {
     let settings = Settings {
         on_silence: match release {
@@ -51,16 +52,16 @@ pub fn member<'a>(release: bool, said: impl Iterator<Item = (u8, u8, &'a [u8])>)
     };
     let all = Hosts::NONE.with(b).with(c);
     let mut member = Member::new(me, all, Hosts::NONE, settings, moment);
-    let (mut claims, mut halted) = (false, false);
+    let (mut claims, mut granted, mut halted) = (false, false, false);
     for (ms, happens, bytes) in said {
         moment.now += Duration::from_ms(ms.into());
-        match happens % 8 {
+        match happens % 9 {
             1 => {
                 claims = true;
                 member.claim(moment);
             }
             2 => {
-                claims = false;
+                (claims, granted) = (false, false);
                 member.release(moment);
             }
             3 => member.closed(Instant::from_ns(5), moment),
@@ -68,6 +69,10 @@ pub fn member<'a>(release: bool, said: impl Iterator<Item = (u8, u8, &'a [u8])>)
             5 => member.wake(moment),
             6 => member.drives(true),
             7 => member.failed(moment),
+            8 => {
+                let dilation = Dilation::new(3.0).expect("within the bounds");
+                assert!(granted || !member.dilate(dilation), "it has no hold");
+            }
             _ => {}
         }
         if let Some(datagram) = Datagram::from_bytes(bytes) {
@@ -85,7 +90,9 @@ pub fn member<'a>(release: bool, said: impl Iterator<Item = (u8, u8, &'a [u8])>)
                 MemberAction::Order(order) => {
                     assert!(!halted, "{order:?} after the end");
                     halted = matches!(order, HostOrder::Halt(_));
-                    assert!(claims || !matches!(order, HostOrder::Grant { .. }));
+                    let grants = matches!(order, HostOrder::Grant { .. });
+                    assert!(claims || !grants);
+                    granted |= grants;
                 }
             }
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use timeloom_accord::HaltCause;
 use timeloom_sys::wall_now;
-use timeloom_time::{Instant, Virtual};
+use timeloom_time::{Dilation, Instant, Virtual};
 
 use crate::record::{HoldRecorder, RecordKind};
 use crate::testbed::{Testbed, TestbedError};
@@ -50,6 +50,32 @@ pub trait Wire: Send + Sync {
     /// # Errors
     /// Fails if the testbed could not be resumed. Its state is then unknown.
     fn lower(&self, cause: Cause<'_>, frozen: Instant<Virtual>) -> Result<(), TestbedError>;
+
+    /// Returns the line as one that carries a dilation; `None` if it only pauses and resumes.
+    fn dilating(&self) -> Option<&dyn DilatingWire> {
+        None
+    }
+}
+
+/// Line whose pauses can change the dilation of everything on it.
+pub trait DilatingWire {
+    /// Requests that everything on the line resumes with this dilation from the present pause,
+    /// which this machine must hold. If several machines request one, the greatest counts.
+    ///
+    /// # Errors
+    /// Fails if this machine does not hold the pause, or if the line is not connected yet.
+    fn dilate(&self, dilation: Dilation) -> Result<(), TestbedError>;
+
+    /// Waits until the pause at the virtual instant `pause` has ended on this machine, for at most
+    /// `most` of wall time. Returns the dilation from its end on; `None` if it has not ended then.
+    ///
+    /// # Errors
+    /// Fails if the run has stopped permanently meanwhile.
+    fn wait_for_end_of(
+        &self,
+        pause: Instant<Virtual>,
+        most: Duration,
+    ) -> Result<Option<Dilation>, TestbedError>;
 }
 
 /// Reason why a run on several machines has stopped permanently.
@@ -96,6 +122,20 @@ pub trait MachineWire: Wire {
 
     /// Ends this machine's participation in the line.
     fn end(&self);
+
+    /// Returns the other machines that a pause in progress waits for, as far as they are known.
+    fn awaited(&self) -> Vec<AwaitedMachine> {
+        Vec::new()
+    }
+}
+
+/// Machine that a pause waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AwaitedMachine {
+    /// Name of the machine.
+    pub name: String,
+    /// Reason, as a predicate.
+    pub state: &'static str,
 }
 
 /// Waits until `over` or `give_up` returns true. `over` is called after each notification of

@@ -179,9 +179,9 @@ impl Handler {
     /// value on each architecture; this is the larger of the two.
     pub const fn stack_bytes(self) -> usize {
         match self {
-            Self::Writev | Self::Sendmmsg => 1520,
+            Self::Writev | Self::Sendmmsg => 1584,
             Self::Select | Self::Pselect6 | Self::Sendmsg => 1376,
-            Self::Read | Self::Readv | Self::Write => 992,
+            Self::Read | Self::Readv | Self::Write => 1040,
             Self::ClockGettime
             | Self::Gettimeofday
             | Self::Time
@@ -206,8 +206,8 @@ impl Handler {
             | Self::Seccomp
             | Self::Setsockopt
             | Self::Ioctl
-            | Self::Sysinfo => 432,
-            _ => 848,
+            | Self::Sysinfo => 448,
+            _ => 896,
         }
     }
 

@@ -173,47 +173,47 @@ pub const CALLS: &[Call] = &[
     ask("sigaltstack", aarch64(132), Given(0), Super::SignalStack, SMALL_STACK),
 ];
 
-const VIRTUAL: &str = "virtual, in the process";
+const VIRTUAL: &str = "virtual time, in the process";
 const OWN_SIGNALS: &str = "the program's own SIGSYS is kept apart from the image's, in the process";
-const OWN_FILTER: &str = "the program's filter is installed so that it judges the program's calls \
-    and not the image's, in the process";
-const KEPT_RANGE: &str = "done but for the clock page and the image, which stay as they are";
-const VIRTUAL_NOW: &str = "\"now\" is the virtual time; times given stay";
-const DIVIDED: &str = "processor time divided by the dilation, in the process; \
-    none where computing takes no time";
-const DEVICE_STAMPS: &str = "stamps of the system's clocks are put onto the host's, \
-    those of the hardware clock onto true virtual time plus what it is ahead, \
-    those of packets as by `recvmsg`; the commands named below are done in real time and reported";
-const IPC_TIMES: &str = "times are put onto the virtual CLOCK_REALTIME, in the process";
-const NAMED: &str = "**done in real time**, and reported";
+const OWN_FILTER: &str = "the program's filter is installed so that it decides on the program's \
+    calls and not on the image's, in the process";
+const KEPT_RANGE: &str = "executed, except on the clock page and the image, which stay unchanged";
+const VIRTUAL_NOW: &str = "\"now\" is virtual time; explicit times are kept";
+const DIVIDED: &str = "processor time is divided by the dilation, in the process; \
+    it is zero with `compute = \"none\"`";
+const DEVICE_STAMPS: &str = "stamps of the system's clocks are converted to the host's clock, \
+    those of the hardware clock to true virtual time plus the device's offset, \
+    those of packets as for `recvmsg`; the commands listed below act in real time, and are reported";
+const IPC_TIMES: &str = "times are converted to the virtual CLOCK_REALTIME, in the process";
+const NAMED: &str = "**acts in real time**, and is reported";
 const MORE_TRAPS: &str = "the option is set; \
-    from then on the calls below trap in this process and what it starts; \
-    the options named below are done in real time and reported";
-const FALL_BACK: &str = "ENOSYS, on which callers fall back";
-const NO_OTHER_VDSO: &str = "`ARCH_MAP_VDSO_64` and its relatives: EEXIST, as where there is a \
-    vDSO; another one of the kernel's would tell the machine's time";
-const FOLLOWED: &str = "followed by the supervisor: the new program is prepared";
-const UNDER_DEBUGGER: &str = "done; a program executed under a debugger is prepared \
-    by the supervisor before it first goes on";
-const BY_SUPERVISOR: &str = "virtual, by the supervisor";
-const MAY_CANCEL: &str = "virtual, by the supervisor; with `TFD_TIMER_CANCEL_ON_SET` \
-    the calls below trap from then on in this process and what it starts";
-const OR_PROCESSOR: &str = "virtual, by the supervisor; \
-    on processor time divided by the dilation, in the process";
-const OR_INTERVAL: &str = "virtual, by the supervisor; \
-    `ITIMER_VIRTUAL` and `ITIMER_PROF` divided by the dilation, in the process";
+    from then on the calls below trap in this process and its children; \
+    the options listed below act in real time, and are reported";
+const FALL_BACK: &str = "refused with ENOSYS; callers then use `clone`";
+const NO_OTHER_VDSO: &str = "`ARCH_MAP_VDSO_64` and its relatives are refused with EEXIST, as if \
+    there were a vDSO; another vDSO of the kernel would show the machine's time";
+const FOLLOWED: &str = "the supervisor prepares the new program";
+const UNDER_DEBUGGER: &str = "executed; if the program was executed under a debugger, the supervisor \
+    prepares it before it is resumed for the first time";
+const BY_SUPERVISOR: &str = "virtual time, by the supervisor";
+const MAY_CANCEL: &str = "virtual time, by the supervisor; after `TFD_TIMER_CANCEL_ON_SET` \
+    the calls below trap in this process and its children";
+const OR_PROCESSOR: &str = "virtual time, by the supervisor; \
+    timers on processor time are divided by the dilation, in the process";
+const OR_INTERVAL: &str = "virtual time, by the supervisor; \
+    `ITIMER_VIRTUAL` and `ITIMER_PROF` are divided by the dilation, in the process";
 const STEERS: &str =
     "acts on the clock of the guest's host, as the kernel would, by the supervisor";
 const STEERS_BUT_DEVICES: &str = "acts on the clock of the guest's host, \
-    as the kernel would, by the supervisor; hardware clocks are not set: EOPNOTSUPP";
-const LEAK: &str = "refused with ENOSYS, on which programs fall back, and reported; \
-    **with `--allow-leaks` done in real time**";
+    as the kernel would, by the supervisor; refused for hardware clocks with EOPNOTSUPP";
+const LEAK: &str = "refused with ENOSYS, and reported; most programs then use other calls; \
+    **with `--allow-leaks` it acts in real time**";
 const OFFSETS: &str = "refused with EINVAL, as by a kernel without time namespaces, and \
-    reported; **with `--allow-leaks` done, and its offsets ignored**";
+    reported; **with `--allow-leaks` executed, but its offsets are ignored**";
 const OWN_QUESTION: &str =
-    "no call of programs: the image asks what a CPU clock shows after a change of rate";
+    "not for programs: the image queries a clock of processor time after a change of rate";
 const SMALL_STACK: &str =
-    "refused with ENOMEM where two signals do not fit onto the stack, and reported";
+    "refused with ENOMEM if two signal frames do not fit onto the stack, and reported";
 /// Empty description of calls that trap on request: `coverage.rs` of `guest` describes the
 /// requests.
 const ON_DEMAND: &str = "";

@@ -44,6 +44,7 @@ mod congestion;
 mod error;
 mod ethtool;
 mod fabric;
+mod held_frames;
 mod ipv6;
 mod link;
 mod loss_detection;
@@ -68,6 +69,7 @@ pub use capture::{CaptureOptions, CaptureStatistics, CapturedFrame, Direction, P
 pub use congestion::VirtualCubic;
 pub use error::{FabricError, KernelError, SpecError};
 pub use fabric::{Fabric, StationPort};
+pub use held_frames::frames_held_back;
 pub use ipv6::give_ipv6;
 pub use loss_detection::{LossDetection, LossState};
 pub use machine_port::MACHINE_INTERFACE;

@@ -96,13 +96,16 @@ impl LossDetection {
             Nla::MemInfo(memory) => memory.backlog_queue_length > 0,
             _ => false,
         };
-        let round_trip = answer.nlas.iter().find_map(|nla| match nla {
-            Nla::TcpInfo(info) if info.min_rtt < u32::MAX => Some(i64::from(info.min_rtt)),
+        let round_trips = answer.nlas.iter().find_map(|nla| match nla {
+            Nla::TcpInfo(info) if info.min_rtt < u32::MAX => Some([info.min_rtt, info.rtt]),
             _ => None,
         });
+        let round_trips = round_trips.unwrap_or_default();
+        let [shortest_round_trip, round_trip] = round_trips.map(|us| Span::from_us(us.into()));
         Ok(LossState {
             is_undecided: is_running || answer.nlas.iter().any(waits),
-            shortest_round_trip: Span::from_us(round_trip.unwrap_or(0)),
+            shortest_round_trip,
+            round_trip,
         })
     }
 
@@ -175,14 +178,17 @@ pub struct LossState {
     pub is_undecided: bool,
     /// Shortest round trip so far, in the machine's time; zero if it is unknown.
     pub shortest_round_trip: Span,
+    /// Smoothed round trip, in the machine's time; zero if it is unknown.
+    pub round_trip: Span,
 }
 
 /// Longest time that the kernel needs for its answer. It answers during the request.
 const ANSWER: Duration = Duration::from_secs(1);
 
-/// Duration that is longer than any reordering timer (a round trip and two ticks at most) and
-/// shorter than the retransmission timeouts of a station without TCP timers.
-const SHORT: Duration = Duration::from_secs(2);
+/// Duration that is longer than any reordering timer (two round trips of the machine's time and two
+/// ticks at most) and shorter than the retransmission timeouts of a station without TCP timers,
+/// which are two minutes.
+const SHORT: Duration = Duration::from_secs(20);
 
 #[cfg(test)]
 mod tests {

@@ -34,7 +34,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 
 use timeloom_page::{CounterKind, PageMap};
 use timeloom_sys::wall_now;
-use timeloom_time::{ClockMap, Duration, Instant, Rate, Utc, Virtual, Wall};
+use timeloom_time::{ClockMap, Dilation, Duration, Instant, Rate, Utc, Virtual, Wall};
 
 use crate::error::GuestError;
 use crate::linux::memory::PageMapping;
@@ -50,7 +50,7 @@ pub(crate) use host_instant::{HostDeadline, HostInstant};
 use host_state::HostState;
 pub use options::{ClockOptions, Compute, FileTimes, ProcFiles, Tsc};
 use publish::compose;
-use start::{Offsets, running_rate};
+use start::{Offsets, dilation};
 pub use true_time::TrueTime;
 use waiting::Awaited;
 pub use waiting::Mark;
@@ -229,9 +229,8 @@ impl Clock {
     /// Fails if `factor` is not within 0.000001 … 1000000, or if the clock would be faster than a
     /// page can show.
     pub fn dilate(&self, factor: f64) -> Result<(), GuestError> {
-        let rate = running_rate(factor)?;
+        let rate = self.check_dilation(factor)?.rate();
         let mut state = self.lock();
-        state.calibration.check_pace(factor)?;
         state.rate = rate;
         state.dilation = factor;
         let in_force = if state.paused_since.is_some() {
@@ -245,6 +244,17 @@ impl Clock {
         let listeners = listeners.unwrap_or_else(|e| e.into_inner());
         listeners.iter().for_each(|listener| listener(factor));
         Ok(())
+    }
+
+    /// Returns the dilation by `factor`, if this clock can have it.
+    ///
+    /// # Errors
+    /// Fails if `factor` is not within 0.000001 … 1000000, or if the clock would be faster than a
+    /// page can show on this machine.
+    pub fn check_dilation(&self, factor: f64) -> Result<Dilation, GuestError> {
+        let dilation = dilation(factor)?;
+        self.lock().calibration.check_pace(factor)?;
+        Ok(dilation)
     }
 
     /// Registers `listener`. It is called with every new dilation while the session's programs are

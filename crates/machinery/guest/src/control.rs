@@ -7,6 +7,7 @@
 //! - `controlled`: the interface of a controlled session; `obey`: execution of requests;
 //! - `enter`: commands that a client starts on one of the session's hosts;
 //! - `until`, `until_hosts`: runs of a session or of hosts until a given instant;
+//! - `why`: causes because of which time stands or does not skip;
 //! - `error`: reasons of failures;
 //! - `granter`, `grants`, `stepped`: sessions whose time moves only by grants of a client.
 //!
@@ -26,6 +27,7 @@ mod stepped;
 mod until;
 mod until_hosts;
 mod watching;
+mod why;
 mod words;
 
 use std::fs;
@@ -34,6 +36,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use timeloom_sys::own;
+use tracing::{Level, debug, enabled};
 
 use crate::error::GuestError;
 use crate::linux::spare::with_spare;
@@ -53,6 +56,9 @@ pub use stepped::SteppedSession;
 pub use until::run_until;
 pub use until_hosts::{HostTarget, run_hosts_until};
 pub use watching::StatusConnection;
+pub use why::{
+    Cause, ComponentText, EventOrigin, NextEvent, ThreadActivity, ThreadCounts, ThreadText, Why,
+};
 pub use words::{RequestedInstant, WordError, parse_factor, parse_instant, parse_span};
 
 /// Opens the session's socket and serves it in a thread until the process ends.
@@ -110,6 +116,12 @@ fn answer<C: Controlled>(controlled: &Weak<C>, mut stream: UnixStream) {
         *request == Request::Attach || is_grant(request.inner())
     };
     while let Some(request) = lines.next_request() {
+        // The variables of a command that enters the session may be secrets.
+        if enabled!(Level::DEBUG)
+            && let Some(effect) = request.as_ref().ok().and_then(|it| it.inner().effect())
+        {
+            debug!(client = granter::peer(&stream), effect, "request");
+        }
         // After its first request, a client may wait for any time before it sends the next.
         let _ = stream.set_read_timeout(None);
         let response = match (request, &stepped) {

@@ -7,21 +7,23 @@ use timeloom_calls::{CallCondition, Extra, IOCTLS, SOCKET_OPTIONS, calls};
 pub fn coverage() -> String {
     let mut text = String::from(
         "# What happens to each call\n\n\
-         Written from the table of calls (`crates/machinery/calls/src/table.rs`) by a test; calls that are in neither table run natively.\n\
-         The tests of `crates/machinery/guest/tests` run these calls natively and under the clock, paused in the middle, at several rates.\n\n\
-         What tests hold complete are the system calls and the named options of sockets.\n\
-         `ioctl` commands, netlink, `/proc` and `/sys` are listed by hand: one may be missing.\n\n\
-         | call | when | what happens |\n|---|---|---|\n\
-         | `clock_gettime`, `gettimeofday`, `time`, `clock_getres`, `getcpu`, `getrandom` | through a vDSO, however it is found | answered by \
-         the image that stands for the vDSO; CPU-time clocks divided by the dilation; hardware clocks (`/dev/ptpN`) as by `ioctl` |\n",
+         To find out how Timeloom treats an interface that carries time, search this page for its name. The first table has the\n\
+         system calls that Timeloom treats, the [second](#what-else-tells-or-takes-time) all other interfaces with time, and the\n\
+         [third](#where-each-call-is-tested) the tests. Calls that are in neither of the first two tables run natively.\n\n\
+         A test writes this page from the table of calls (`crates/machinery/calls/src/table.rs`). Tests verify that the page\n\
+         has all system calls, and all options of sockets that are reported. `ioctl` commands, netlink, `/proc` and `/sys` are\n\
+         listed by hand, so an interface of these may be missing.\n\n\
+         | call | condition | treatment |\n|---|---|---|\n\
+         | `clock_gettime`, `gettimeofday`, `time`, `clock_getres`, `getcpu`, `getrandom` | through a vDSO, found by any method | answered by \
+         the image in place of the vDSO; processor time is divided by the dilation; hardware clocks (`/dev/ptpN`) as for `ioctl` |\n",
     );
     text.push_str(
-        "| `rdtsc`, `rdtscp` (instructions) | with `--tsc emulate` | virtual, in the process, at the machine's frequency; \
-         else the machine's, unseen |\n",
+        "| `rdtsc`, `rdtscp` (instructions) | with `--tsc emulate` | virtual time, in the process, at the machine's frequency; \
+         otherwise the machine's counter, not reported |\n",
     );
     text.push_str(
         "| reads of `/proc/uptime`, `/proc/stat` | with root and FUSE | uptime and boot time of the host's clock, by a file system of \
-         the supervisor; else the machine's, and said so ([limitations.md](limitations.md#files-that-tell-time)) |\n\
+         the supervisor; otherwise the machine's, and reported ([limitations.md](limitations.md#files-that-tell-time)) |\n\
          | reads of `/proc/PID/stat` | never | start times are the machine's |\n",
     );
     for call in calls().filter(|call| call.treatment.is_some()) {
@@ -37,8 +39,8 @@ pub fn coverage() -> String {
     let dated = calls().filter(|call| call.file_times.is_some());
     let names = dated.map(|call| format!("`{}`", call.name));
     text.push_str(&format!(
-        "| {} | with `--file-times virtual` | dates that the kernel has set since the session began are put onto the host's \
-         CLOCK_REALTIME; those that programs set are kept |\n",
+        "| {} | with `--file-times virtual` | dates that the kernel has set since the session began are converted to the host's \
+         CLOCK_REALTIME; dates set by programs are kept |\n",
         names.collect::<Vec<_>>().join(", ")
     ));
     for (extra, when, outcome) in ON_DEMAND {
@@ -47,8 +49,13 @@ pub fn coverage() -> String {
         text.push_str(&format!("| {} | {when} | {outcome} |\n", names.join(", ")));
     }
     text.push_str(&format!(
-        "\nDone in real time where they are used, and reported by these names ({} is refused): {}.\n",
-        listed(IOCTLS.iter().filter(|ioctl| ioctl.is_refused).map(|ioctl| ioctl.name)),
+        "\nThese act in real time, and are reported by these names ({} is refused): {}.\n",
+        listed(
+            IOCTLS
+                .iter()
+                .filter(|ioctl| ioctl.is_refused)
+                .map(|ioctl| ioctl.name)
+        ),
         listed(
             (IOCTLS.iter().map(|ioctl| ioctl.name))
                 .chain(SOCKET_OPTIONS.iter().map(|option| option.name))
@@ -68,37 +75,37 @@ fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
 fn condition(when: CallCondition) -> &'static str {
     match when {
         CallCondition::Always => "always",
-        CallCondition::Given(_) => "with a timeout (or mask, or action)",
+        CallCondition::Given(_) => "if a timeout, mask, usage buffer or file is given",
         CallCondition::EitherGiven(..) => "with a timeout or a signal mask",
         CallCondition::Positive(_) => "with a timeout",
         CallCondition::NotZero(_) | CallCondition::NotZeroOrGiven(..) => "when it may wait",
-        CallCondition::Null(_) => "when set to now",
+        CallCondition::Null(_) => "if dates are set to \"now\"",
         CallCondition::FutexWait => "waits with a timeout",
         CallCondition::IntervalTimer | CallCondition::MayCancel | CallCondition::PosixTimer => {
             "always"
         }
         CallCondition::NotOfProcessor | CallCondition::OwnPosixTimer => {
-            "but on processor time, where the kernel's timer serves"
+            "except timers on processor time, which the kernel implements"
         }
-        CallCondition::OneOf(..) => "with such a command",
+        CallCondition::OneOf(..) => "commands that concern time, signals or filters",
         CallCondition::DeviceTime => {
             "`PTP_SYS_OFFSET`, `_EXTENDED`, `_PRECISE`, `…2`, `…_CYCLES`, `SIOCGSTAMP`, \
-             `SIOCGSTAMPNS`, and those below"
+             `SIOCGSTAMPNS`, and the commands listed below"
         }
-        CallCondition::KeptAction => "when it is set, or of SIGSYS",
-        CallCondition::SeccompOrTsc => "about seccomp or the time-stamp counter",
-        CallCondition::Range(..) => "where it may reach the clock page or the image",
+        CallCondition::KeptAction => "if an action is set, or for SIGSYS",
+        CallCondition::SeccompOrTsc => "options that concern seccomp or the time-stamp counter",
+        CallCondition::Range(..) => "if the range may include the clock page or the image",
         CallCondition::FixedRange => {
-            "with `MAP_FIXED`, where it may reach the clock page or the image"
+            "with `MAP_FIXED`, if the range may include the clock page or the image"
         }
-        CallCondition::MovedRange => "from or to where the clock page or the image may be",
+        CallCondition::MovedRange => "if a range may include the clock page or the image",
         CallCondition::AdvisedRange(_) => {
-            "`MADV_DONTFORK` and `MADV_GUARD_INSTALL` where the clock page or the image may be"
+            "`MADV_DONTFORK` and `MADV_GUARD_INSTALL`, if the range may include the clock page or the image"
         }
         CallCondition::NewTime(_) => "with `CLONE_NEWTIME`",
         CallCondition::NewTimeOrAny(_) => "into another time namespace",
         CallCondition::SocketTime => {
-            "`SO_RCVTIMEO`, `SO_SNDTIMEO`, `SO_TIMESTAMP*`, and those below"
+            "`SO_RCVTIMEO`, `SO_SNDTIMEO`, `SO_TIMESTAMP*`, and the options listed below"
         }
     }
 }
@@ -109,23 +116,23 @@ const ON_DEMAND: &[(Extra, &str, &str)] = &[
     (
         Extra::Stamps,
         "after `SO_TIMESTAMP*`",
-        "stamps of the kernel are put onto the virtual CLOCK_REALTIME; those of a card's own clock \
-         stay",
+        "stamps of the kernel are converted to the virtual CLOCK_REALTIME; those of a card's own \
+         clock are kept",
     ),
     (
         Extra::Reads,
         "after `timerfd_settime` with `TFD_TIMER_CANCEL_ON_SET`",
-        "ECANCELED where the host's CLOCK_REALTIME was set; else natively",
+        "ECANCELED if the host's CLOCK_REALTIME was set; otherwise natively",
     ),
     (
         Extra::Timeouts,
         "after `SO_RCVTIMEO`, `SO_SNDTIMEO`",
-        "sockets with a timeout: virtual, in the process; others natively",
+        "sockets with a timeout: virtual time, in the process; others natively",
     ),
     (
         Extra::Signals,
-        "after SIGSYS in a mask, or a handler of it, by the program itself",
-        "shown as the program has it, where it only asks",
+        "after the program has used SIGSYS in a mask or set a handler of it",
+        "queries return the program's own settings",
     ),
 ];
 

@@ -94,20 +94,17 @@ pub(crate) fn program(guest: Guest) -> Vec<sock_filter> {
         Step::Load(NUMBER),
         Step::IfAtLeast(NEWEST + 1, BEYOND),
     ];
-    let jump = |steps: &mut Vec<Step>, beyond: bool| {
-        for (index, entry) in entries.iter().enumerate() {
-            let is_first = index == 0 || entries[index - 1].number != entry.number;
-            if (entry.number > NEWEST) == beyond && is_first {
-                steps.push(Step::IfEqual(entry.number, FIRST_CALL + index as Label));
-            }
-        }
-    };
-    jump(&mut steps, false);
+    // A call with two treatments has two adjacent entries, of which the first counts.
+    let mut numbers: Vec<_> = labels(&entries).collect();
+    numbers.dedup_by_key(|(number, _)| *number);
+    let (usual, beyond) = numbers
+        .into_iter()
+        .partition(|(number, _)| *number <= NEWEST);
+    search(&mut steps, usual, libc::SECCOMP_RET_ALLOW);
     // Larger numbers are calls of future kernels. On x86-64 they include calls of x32, through
     // which a program could bypass the filter. Among them, only the image's own call passes.
-    steps.extend([Step::Return(libc::SECCOMP_RET_ALLOW), Step::Mark(BEYOND)]);
-    jump(&mut steps, true);
-    steps.push(Step::Return(REFUSE));
+    steps.push(Step::Mark(BEYOND));
+    search(&mut steps, beyond, REFUSE);
     for (index, entry) in entries.iter().enumerate() {
         steps.push(Step::Mark(FIRST_CALL + index as Label));
         condition(&mut steps, entry.when, label_of(entry.treatment, guest));
@@ -145,10 +142,11 @@ pub(crate) fn release_program() -> Vec<sock_filter> {
         |entry| matches!(entry.treatment, Treatment::Ask(service) if !service.outlasts_session()),
     );
     let asked: Vec<Entry> = asked.collect();
-    for (index, entry) in asked.iter().enumerate() {
-        steps.push(Step::IfEqual(entry.number, FIRST_CALL + index as Label));
-    }
-    steps.push(Step::Return(libc::SECCOMP_RET_ALLOW));
+    search(
+        &mut steps,
+        labels(&asked).collect(),
+        libc::SECCOMP_RET_ALLOW,
+    );
     for (index, entry) in asked.iter().enumerate() {
         steps.push(Step::Mark(FIRST_CALL + index as Label));
         condition(&mut steps, entry.when, TRAPPED);
@@ -156,6 +154,42 @@ pub(crate) fn release_program() -> Vec<sock_filter> {
     }
     unless_inside(&mut steps, TRAPPED, TRAP);
     assemble(&steps)
+}
+
+/// Returns the number of each entry's call, and the label of its treatment.
+fn labels(entries: &[Entry]) -> impl Iterator<Item = (u32, Label)> {
+    let all = entries.iter().zip(FIRST_CALL..);
+    all.map(|(entry, label)| (entry.number, label))
+}
+
+/// Emits code that goes to the label of the loaded call number, or returns `otherwise`. The kernel
+/// runs the filter at each trap, at each call of the image, and at each return from a signal
+/// handler. The numbers are therefore searched by halves, after the most frequent ones.
+fn search(steps: &mut Vec<Step>, mut numbers: Vec<(u32, Label)>, otherwise: u32) {
+    for frequent in FREQUENT {
+        let place = numbers
+            .iter()
+            .position(|(number, _)| i64::from(*number) == frequent);
+        if let Some((number, label)) = place.map(|place| numbers.swap_remove(place)) {
+            steps.push(Step::IfEqual(number, label));
+        }
+    }
+    numbers.sort_unstable();
+    halve(steps, &numbers, otherwise);
+}
+
+fn halve(steps: &mut Vec<Step>, numbers: &[(u32, Label)], otherwise: u32) {
+    if numbers.len() <= COMPARED_IN_TURN {
+        let tests = numbers.iter();
+        steps.extend(tests.map(|&(number, label)| Step::IfEqual(number, label)));
+        return steps.push(Step::Return(otherwise));
+    }
+    let (lower, upper) = numbers.split_at(numbers.len() / 2);
+    let of_upper = UPPER_HALF + upper[0].1;
+    steps.push(Step::IfAtLeast(upper[0].0, of_upper));
+    halve(steps, lower, otherwise);
+    steps.push(Step::Mark(of_upper));
+    halve(steps, upper, otherwise);
 }
 
 /// Emits code at `label` that returns `action`, but lets calls from inside the image pass. A call
@@ -213,7 +247,13 @@ const OUTSIDE: Label = 200;
 const JUDGED: Label = 300;
 const ALLOWED: Label = 400;
 const FIRST_CALL: Label = 1_000;
+/// Offset that [`halve`] adds to the label of a call, for a label of its own.
+const UPPER_HALF: Label = 10_000;
 const LOCAL: Label = 100_000;
+/// Calls that are compared first: one that ends each trap, and one that programs make most.
+const FREQUENT: [i64; 2] = [libc::SYS_rt_sigreturn, libc::SYS_clock_gettime];
+/// Number of calls that the filter compares one after the other.
+const COMPARED_IN_TURN: usize = 3;
 
 pub(crate) mod oracle;
 #[cfg(test)]

@@ -158,7 +158,10 @@ impl Freezer {
     }
 
     /// Returns the processes of hosts that are not held.
-    pub(crate) fn processes_not_held(&self) -> Vec<i32> {
+    ///
+    /// # Errors
+    /// Fails like [`Self::list`].
+    pub(crate) fn processes_not_held(&self) -> Result<Vec<i32>, GuestError> {
         match self {
             Self::Cgroup(freezer, _) => freezer.processes_not_held(),
             Self::Signals(freezer) => freezer.processes_not_held(),

@@ -46,11 +46,12 @@ pub use clock::{
     HostOptions, HostReading, HostTimeState, Mark, ProcFiles, Reckoning, TrueTime, Tsc,
 };
 pub use control::{
-    ControlError, Controlled, EnterCommand, EnteredCommand, GrantTotals, GrantedState,
-    GranterCheck, Grants, HoldError, HoldText, HostRequest, HostRights, HostTarget, HostText,
-    ProcessText, Request, RequestedInstant, Response, RunUntilError, SessionHold, StatusConnection,
-    StatusText, Stepped, SteppedSession, Welcome, WordError, connect, end_grants, enter, hold,
-    parse_factor, parse_instant, parse_span, run_hosts_until, run_until, serve,
+    Cause, ComponentText, ControlError, Controlled, EnterCommand, EnteredCommand, EventOrigin,
+    GrantTotals, GrantedState, GranterCheck, Grants, HoldError, HoldText, HostRequest, HostRights,
+    HostTarget, HostText, NextEvent, ProcessText, Request, RequestedInstant, Response,
+    RunUntilError, SessionHold, StatusConnection, StatusText, Stepped, SteppedSession,
+    ThreadActivity, ThreadCounts, ThreadText, Welcome, Why, WordError, connect, end_grants, enter,
+    hold, parse_factor, parse_instant, parse_span, run_hosts_until, run_until, serve,
 };
 pub use coverage::coverage;
 pub use enter::guest::{Guest, ProgramEnd};

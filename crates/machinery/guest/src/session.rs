@@ -2,6 +2,7 @@
 
 mod agreed;
 mod hosts;
+mod inspection;
 mod registered;
 mod status;
 
@@ -12,6 +13,7 @@ use std::thread::JoinHandle;
 use std::time::Duration as StdDuration;
 
 use timeloom_time::{Instant, Virtual};
+use tracing::{debug, debug_span};
 
 use crate::clock::{Clock, ClockOptions, Host, HostOptions, ProcFiles};
 use crate::enter::guest::Guest;
@@ -30,6 +32,7 @@ use crate::supervise::interrupt;
 use crate::supervise::listener;
 use crate::supervise::next_event;
 use crate::supervise::notify::Listener;
+use crate::supervise::own_threads::SKIPPER;
 use crate::supervise::report::UnhandledCall;
 use crate::supervise::scheduler::SchedulingRecord;
 use crate::supervise::skip;
@@ -70,6 +73,8 @@ pub struct Session {
     time_files: Result<TimeFiles, MachineFiles>,
     /// True if this session has created the control socket of its name.
     pub(crate) has_socket: AtomicBool,
+    /// True if the session is about to end: requests that wait for an instant are answered.
+    pub(crate) closing: Arc<AtomicBool>,
     /// Number of requests through the control socket that are being answered.
     pub(crate) answering: Arc<AtomicUsize>,
     reaper: Reaper,
@@ -127,6 +132,7 @@ impl Session {
             kernel_log: Mutex::new(KernelLog::from_now_on()),
             time_files,
             has_socket: AtomicBool::new(false),
+            closing: Arc::default(),
             answering: Arc::default(),
             reaper,
         };
@@ -216,6 +222,13 @@ impl Session {
     pub fn spawn(&self, spec: &CommandSpec) -> Result<Guest, GuestError> {
         let supervisor = Arc::clone(&self.supervisor);
         let host = spec.host.clone().unwrap_or_else(|| self.own_host());
+        let _span = debug_span!(
+            "launch",
+            host = host.log_name(),
+            program = spec.name.as_deref(),
+            file = spec.argv.first().map(tracing::field::debug),
+        )
+        .entered();
         let view = self.view(&host);
         let newcomers = || {
             let newcomers = self.supervisor.newcomers.lock();
@@ -244,6 +257,14 @@ impl Session {
             listener::serve(&Arc::new(Listener::new(descriptor, host)), &supervisor);
         });
         drop(on_its_way);
+        match &launched {
+            Ok(guest) => debug!(
+                pid = guest.pid(),
+                virtual_ns = self.clock.now().as_ns(),
+                "launched"
+            ),
+            Err(error) => debug!(%error, "not launched"),
+        }
         launched
     }
 
@@ -271,6 +292,16 @@ impl Session {
     /// # Errors
     /// Fails if a process cannot be stopped. All processes are then ended.
     pub fn pause(&self) -> Result<Instant<Virtual>, GuestError> {
+        let _span = debug_span!("pause", session = self.name).entered();
+        let at = self.pause_now();
+        match &at {
+            Ok(at) => debug!(virtual_ns = at.as_ns(), "paused"),
+            Err(error) => debug!(%error, "not paused"),
+        }
+        at
+    }
+
+    fn pause_now(&self) -> Result<Instant<Virtual>, GuestError> {
         let _change = self.lock();
         let at = self.clock.pause();
         let stopped = self.supervisor.freezer.freeze(PATIENCE);
@@ -280,6 +311,8 @@ impl Session {
 
     /// Resumes clock and processes.
     pub fn resume(&self) -> Result<(), GuestError> {
+        // The span ends after the change, so that a slow reader of the log does not delay it.
+        let _span = debug_span!("resume", session = self.name).entered();
         let _change = self.lock();
         self.clock.resume();
         self.supervisor.freezer.thaw()
@@ -287,6 +320,7 @@ impl Session {
 
     /// Sets the dilation: wall seconds per virtual second. This also applies to waits in progress.
     pub fn dilate(&self, factor: f64) -> Result<(), GuestError> {
+        let _span = debug_span!("dilate", session = self.name, factor).entered();
         let _change = self.lock();
         let was_paused = self.clock.is_paused();
         self.clock.pause();
@@ -315,10 +349,12 @@ impl Session {
         frozen.and(dilated)
     }
 
-    /// Waits until all requests through the socket are answered. To be called before this process
-    /// ends, since a request may itself be the reason why the programs have ended. Waits for at
-    /// most two seconds: a request that still waits for something is never answered.
+    /// Ends requests through the socket that wait for an instant, and waits until all requests are
+    /// answered, for at most two seconds. To be called before this process ends, since a request may
+    /// itself be the reason why the programs have ended.
     pub fn finish_answers(&self) {
+        self.closing.store(true, Ordering::SeqCst);
+        self.clock.wake();
         let begun = std::time::Instant::now();
         while self.answering.load(Ordering::SeqCst) > 0 && begun.elapsed() < ANSWER_WITHIN {
             std::thread::sleep(std::time::Duration::from_millis(1));
@@ -361,6 +397,25 @@ impl Session {
         let _ = self.supervisor.ahead.set(Box::new(ahead));
     }
 
+    /// Sets the inode numbers of the session's network namespaces. Time is not to skip while a queue
+    /// of their devices holds frames back. Call this before time skips; a second call has no effect.
+    pub fn watch_networks(&self, inodes: Vec<u32>) {
+        let _ = self.supervisor.networks.set(inodes);
+    }
+
+    /// Returns true if time has at no time skipped while a queue in these namespaces held frames
+    /// back, as on a link with a rate. The result is false before time skips, if BPF is not
+    /// available, and after skipping was switched on again.
+    pub fn detects_held_frames(&self) -> bool {
+        self.supervisor.detects_held_frames.load(Ordering::Relaxed)
+    }
+
+    /// Returns true if work that the kernel has deferred keeps time from skipping: frames that a queue
+    /// holds back, softirqs, work items.
+    pub(crate) fn is_deferred(&self) -> bool {
+        self.supervisor.is_deferred.load(Ordering::Relaxed)
+    }
+
     /// Makes connections keep the congestion control that the kernel assigns. That algorithm must
     /// depend only on acknowledgements, since time skips over the kernel's timers. If a program
     /// requests another one, this is reported.
@@ -386,7 +441,9 @@ impl Session {
             let ended = Arc::new(AtomicBool::new(false));
             let its_end = Arc::clone(&ended);
             let skip = move || skip::serve(&supervisor, &its_end);
-            match std::thread::Builder::new().spawn(skip) {
+            let thread = std::thread::Builder::new().name(SKIPPER.into());
+            debug!(session = self.name, "skipping begins");
+            match thread.spawn(skip) {
                 Ok(thread) => *skipper = Some((ended, thread)),
                 Err(error) => (self.supervisor.warn)(format!(
                     "cannot start the thread that skips \
@@ -394,6 +451,7 @@ impl Session {
                 )),
             }
         } else if !on && let Some((ended, thread)) = skipper.take() {
+            debug!(session = self.name, "skipping ends");
             ended.store(true, Ordering::SeqCst);
             let _ = thread.join();
         }

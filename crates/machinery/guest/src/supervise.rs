@@ -7,6 +7,7 @@ pub(crate) mod clock_calls;
 pub(crate) mod computing;
 pub(crate) mod cpu_time;
 pub(crate) mod debugged;
+pub(crate) mod inspection;
 pub(crate) mod interrupt;
 pub(crate) mod listener;
 pub(crate) mod next_event;

@@ -5,6 +5,7 @@ use std::time;
 
 use timeloom_bus::{Bus, BusError, Hold};
 use timeloom_time::{Duration, Instant, Virtual};
+use tracing::debug_span;
 
 use crate::error::PlantError;
 use crate::message::{Advance, PlantInfo};
@@ -33,6 +34,8 @@ pub struct PausedPlant {
     info: PlantInfo,
     ticket_lock: TicketLock,
     guarded: Mutex<Guarded>,
+    /// Start of the access in progress.
+    busy_since: Mutex<Option<time::Instant>>,
     on_sample: Box<dyn Fn(PlantSample<'_>) + Send + Sync>,
 }
 
@@ -88,6 +91,7 @@ impl PausedPlant {
             info,
             ticket_lock: TicketLock::default(),
             guarded: Mutex::new(guarded),
+            busy_since: Mutex::default(),
             on_sample: Box::new(on_sample),
         }
     }
@@ -100,6 +104,13 @@ impl PausedPlant {
     /// Returns the cumulative cost so far.
     pub fn stats(&self) -> ExchangeStats {
         self.lock().stats
+    }
+
+    /// Returns the wall time since the access in progress has begun; `None` if there is none. Does
+    /// not wait for the plant.
+    pub fn busy_for(&self) -> Option<Duration> {
+        let since = *lock(&self.busy_since);
+        since.map(|began| Duration::from(began.elapsed()))
     }
 
     /// Pauses the testbed, runs `act` on the plant, and ends the pause.
@@ -137,8 +148,15 @@ impl PausedPlant {
         hold: &Hold,
         act: impl FnOnce(&mut Access<'_>) -> Result<T, PlantError>,
     ) -> Result<T, PlantError> {
+        let _span = debug_span!(
+            "exchange",
+            plant = self.info.name,
+            virtual_ns = hold.instant().as_ns()
+        )
+        .entered();
         let began = time::Instant::now();
         let _turn = self.ticket_lock.take();
+        let _busy = Busy::new(&self.busy_since);
         let mut guarded = self.lock();
         let mut access = Access {
             // A free-running testbed is not paused, so a request with a later instant may have been
@@ -210,6 +228,26 @@ impl PausedPlant {
             }
         }
     }
+}
+
+/// Guard that marks an access as being in progress.
+struct Busy<'a>(&'a Mutex<Option<time::Instant>>);
+
+impl<'a> Busy<'a> {
+    fn new(since: &'a Mutex<Option<time::Instant>>) -> Self {
+        *lock(since) = Some(time::Instant::now());
+        Self(since)
+    }
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        *lock(self.0) = None;
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Exclusive access of one requester to the plant, at the frozen instant.

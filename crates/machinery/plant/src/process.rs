@@ -153,6 +153,13 @@ impl PlantProcess {
         plant.info = conversation.understand(Op::Init, &reply, |ok| message::info(ok, init))?;
         let index = |name: &String| plant.info.signals.iter().position(|it| it.name == *name);
         plant.recorded = init.record.iter().filter_map(index).collect();
+        let signals = plant.info.signals.len();
+        tracing::debug!(
+            plant = spec.name,
+            pid = plant.pid(),
+            signals,
+            "plant started"
+        );
         Ok(plant)
     }
 

@@ -38,7 +38,8 @@ def advance(to_ns):
 
 for line in lines:
     request = json.loads(line)
-    op, ok = request["op"], {}
+    op = request["op"]
+    ok: dict[str, object] = {}
     if journal:
         journal.write(line.decode())
     if misdeed == "die-on-" + op:
@@ -73,9 +74,7 @@ for line in lines:
             record, every_ns, t_ns = request["record"], request["record_every_ns"], request["t_ns"]
             ok = {
                 "name": "fake",
-                "signals": [
-                    {"name": n, "unit": "1", "writable": n in ("set", "switch", "big")} for n in values
-                ],
+                "signals": [{"name": n, "unit": "1", "writable": n in ("set", "switch", "big")} for n in values],
             }
         elif op == "advance":
             ok = advance(request["to_ns"])

@@ -16,12 +16,13 @@ use timeloom_net::{Counters, LARGE, Owner, PortId, World};
 use timeloom_peering::peer::PeerStats;
 use timeloom_peering::{AdjacencyReport, Portal as PeeringPortal};
 use timeloom_time::{Duration, Instant, Virtual, Wall};
+use tracing::{debug, error};
 
 use crate::moderation::Moderation;
 use crate::poll::{Alarm, Poll};
 use crate::{PortReport, PortalError, Portals, Timing};
 use engine_core::{Core, Sampler, lock};
-pub use group::{EngineGroup, GroupMember};
+pub use group::{EngineGroup, GroupMember, Unrest};
 use meeting::Meeting;
 use timeloom_sys::wall_now;
 use worker::Worker;
@@ -258,6 +259,13 @@ impl Emulation {
         }
         engine.with(|world, agenda| world.start(agenda));
         let from = engine.now();
+        debug!(
+            engine = options.name,
+            portals = portals.0.len(),
+            has_peers = peers.is_some(),
+            virtual_ns = from.as_ns(),
+            "engine started"
+        );
         let pace = match &timing {
             Timing::Follow(clock) => Pace::Clock(clock.map()),
             Timing::Steps => Pace::Granted(Instant::ZERO),
@@ -434,6 +442,15 @@ fn come_to(present: Instant<Virtual>, engine: &mut Engine<World>) {
 fn observed(worker: Worker, died: Option<PanicCallback>) -> Arc<Mutex<Core>> {
     // The panic destroys the worker, so that no other code sees its inconsistent state.
     let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || worker.run()));
+    match &ran {
+        Ok(core) => {
+            let core = lock(core);
+            let engine = &core.paced.engine;
+            let (virtual_ns, events) = (engine.now().as_ns(), engine.handled());
+            debug!(virtual_ns, events, "engine stopped");
+        }
+        Err(_) => error!("engine panicked"),
+    }
     ran.unwrap_or_else(|panic| {
         if let Some(died) = died {
             let text = panic.downcast_ref::<String>().map(String::as_str);

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use timeloom_fabric::LossDetection;
-use timeloom_net::{Frame, Node, TcpTimerStats};
+use timeloom_fabric::{LossDetection, LossState};
+use timeloom_net::{Acknowledgement, Frame, Node, SentSegment, TcpTimerStats};
 use timeloom_sys::clock::wall_now;
 use timeloom_time::{Duration, Instant, Wall};
 
 use crate::join::Joiner;
-use crate::repair::Repair;
+use crate::repair::Repairs;
 use crate::{FrameFilter, Port, PortalError, ReceiveResult, TxStatus};
 
 /// Statistics of a portal.
@@ -55,11 +55,11 @@ pub(crate) struct Attachment {
     joiner: Joiner,
     pub(crate) joins: bool,
     pub(crate) report: PortReport,
-    pub(crate) repair: Repair,
+    repairs: Repairs,
     /// Loss detection of the kernel behind the portal; `None` if the network does not wait for it.
     detection: Option<LossDetection>,
     /// Connections with a gap (local end, remote end) to which a frame was delivered, each with the
-    /// instant at which the wait for the kernel's decision ends.
+    /// instant of the last delivery.
     undecided: BTreeMap<[SocketAddr; 2], Instant<Wall>>,
 }
 
@@ -99,7 +99,7 @@ impl Attachment {
     /// next acknowledgement or the timer came first would be left to chance.
     pub(crate) fn note_gap(&mut self, ends: [SocketAddr; 2]) {
         if self.detection.is_some() {
-            self.undecided.insert(ends, wall_now() + LONGEST_REORDERING);
+            self.undecided.insert(ends, wall_now());
         }
     }
 
@@ -113,23 +113,40 @@ impl Attachment {
             return false;
         };
         let (now, report) = (wall_now(), &mut self.report);
-        self.undecided.retain(|&[local, remote], until| {
-            let is_undecided = detection
-                .state(local, remote)
-                .map_or(true, |it| it.is_undecided);
-            let is_given_up = is_undecided && *until < now;
+        self.undecided.retain(|&[local, remote], since| {
+            let state = detection.state(local, remote).unwrap_or(LossState {
+                is_undecided: true,
+                ..LossState::default()
+            });
+            let until = *since + longest_reordering(&state);
+            let is_given_up = state.is_undecided && until < now;
             report.undecided += u64::from(is_given_up);
-            is_undecided && !is_given_up
+            state.is_undecided && !is_given_up
         });
         !self.undecided.is_empty()
     }
 
-    /// Returns the shortest round trip of the connection between `ends` (local and remote), in the
-    /// machine's time, as measured by the host's kernel; zero if it is unknown.
-    pub(crate) fn shortest_round_trip(&mut self, [local, remote]: [SocketAddr; 2]) -> Duration {
-        let state = self.detection.as_mut().map(|it| it.state(local, remote));
-        let state = state.and_then(Result::ok).unwrap_or_default();
-        state.shortest_round_trip
+    /// Returns the connections about which the kernel has not decided yet, as of the last question
+    /// to it (local end, remote end).
+    pub(crate) fn undecided(&self) -> impl Iterator<Item = [SocketAddr; 2]> {
+        self.undecided.keys().copied()
+    }
+
+    /// Records that a segment was read from the portal, in a run that must be reproducible.
+    pub(crate) fn note_sent(&mut self, segment: &SentSegment) {
+        self.repairs.note_sent(segment, wall_now());
+    }
+
+    /// Returns the instant before which an acknowledgement may not be delivered in a run that must
+    /// be reproducible; `None` if it need not wait.
+    pub(crate) fn not_before(&mut self, arriving: &Acknowledgement) -> Option<Instant<Wall>> {
+        let [local, remote] = arriving.ends;
+        let detection = &mut self.detection;
+        self.repairs.not_before(arriving, || {
+            let state = detection.as_mut().map(|it| it.state(local, remote));
+            let state = state.and_then(Result::ok).unwrap_or_default();
+            state.shortest_round_trip
+        })
     }
 
     /// Ends an iteration by sending the frames that are held.
@@ -143,9 +160,16 @@ impl Attachment {
     }
 }
 
-/// Longest wait for a reordering timer. It takes two ticks (of 10 ms at most) and a part of the
-/// round trip in the machine's time, and is late on a busy machine.
-const LONGEST_REORDERING: Duration = Duration::from_ms(500);
+/// Returns the longest wait for a reordering timer. The timer takes the last round trip and up to
+/// another one, in the machine's time, and two ticks (of 10 ms at most); on a busy machine it is
+/// late.
+fn longest_reordering(state: &LossState) -> Duration {
+    let round_trip = state.round_trip.max(state.shortest_round_trip);
+    LATE + round_trip + round_trip
+}
+
+/// Time by which a timer of the kernel may be late on a busy machine.
+const LATE: Duration = Duration::from_ms(500);
 
 /// Maximum number of frames to discard. It exceeds what a kernel queues for a portal, so all
 /// earlier frames are discarded, but a flood does not keep the engine from starting.
@@ -195,7 +219,7 @@ impl Portals {
             outward,
             joiner: Joiner::default(),
             joins: false,
-            repair: Repair::default(),
+            repairs: Repairs::default(),
             detection: None,
             undecided: BTreeMap::new(),
             report: PortReport {

@@ -15,6 +15,7 @@ use timeloom_ptp::security::{GroupKey, SecretKey, Security};
 use timeloom_ptp::{ClockMachine, ClockReport, DriverAction, DropReason, Local, Stamp};
 use timeloom_sys::clock::{realtime_ns, wall_now};
 use timeloom_time::{ClockMap, Duration, Instant, Rate, Wall};
+use tracing::{debug, trace};
 
 use crate::clocks::StepGuard;
 use crate::departures::Departures;
@@ -382,16 +383,19 @@ impl Driver {
 
     fn note(&mut self, report: &ClockReport) {
         match report {
-            ClockReport::Dropped { reason, .. } => {
+            ClockReport::Dropped { reason, port } => {
+                trace!(port, %reason, "packet not used");
                 *self.counters.dropped.entry(name_of(*reason)).or_default() += 1;
             }
             ClockReport::Failure { failure, .. } => {
+                debug!(reason = %failure.reason, "violation");
                 *self
                     .counters
                     .failures
                     .entry(failure.reason.to_string())
                     .or_default() += 1;
             }
+            ClockReport::State { state, .. } => debug!(%state, "state of the port"),
             _ => {}
         }
         self.observer.report(report);

@@ -57,7 +57,7 @@ impl Wait {
                 0,
                 0,
             ];
-            let result = one_turn(slice, left, mask);
+            let result = one_slice(slice, left, mask);
             if result == CUT_SHORT {
                 return CUT_SHORT;
             }
@@ -79,7 +79,7 @@ impl Wait {
             } else if slice.wall.is_none() {
                 CUT_SHORT
             } else {
-                TIME_IS_OVER // this turn's, and perhaps the wait's
+                TIME_IS_OVER // this slice's, and perhaps the wait's
             }
         });
         if result == TIME_IS_OVER {
@@ -96,7 +96,7 @@ fn is_whole(slice: &WaitSlice, mask: &SignalMask) -> bool {
     slice.wall.is_none() || !(is_steered || matches!(mask, SignalMask::During(_)))
 }
 
-fn one_turn(slice: &WaitSlice, mut args: [usize; 6], mask: &SignalMask) -> isize {
+fn one_slice(slice: &WaitSlice, mut args: [usize; 6], mask: &SignalMask) -> isize {
     let mut wall = slice.wall;
     let (number, masked) = match mask {
         SignalMask::Unchanged => (nr::IO_GETEVENTS, [0; 2]),

@@ -46,7 +46,7 @@ pub(crate) fn clock_nanosleep(args: [usize; 6]) -> isize {
         let (real_ns, shown_ns) = clock_now(clock)?;
         Some((real_ns, until_ns.saturating_sub(shown_ns)))
     };
-    let result = at_each_rate(|turn| {
+    let result = at_each_rate(|slice| {
         let Some((real_ns, left_ns)) = left() else {
             return 0; // its process has ended, which ends the sleep
         };
@@ -55,7 +55,7 @@ pub(crate) fn clock_nanosleep(args: [usize; 6]) -> isize {
         }
         let (at, call) = sleep_until(real_ns.saturating_add(to_real(left_ns)));
         // SAFETY: the kernel only reads `at`.
-        unsafe { turn.block(nr::CLOCK_NANOSLEEP, call(&at)) }
+        unsafe { slice.block(nr::CLOCK_NANOSLEEP, call(&at)) }
     });
     if result == errno::EINTR && !absolute && remaining != 0 {
         let left_ns = left().map_or(0, |(_, left_ns)| left_ns.max(0));

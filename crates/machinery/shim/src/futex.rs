@@ -8,7 +8,7 @@ use crate::wait::{Deadline, until};
 /// Handles `futex(word, operation, value, timeout, word2, value3)` if the operation waits and
 /// `timeout` is given. The filter lets all others pass.
 ///
-/// The second turn of a wait compares the word again, and returns EAGAIN if it has changed. A
+/// The second slice of a wait compares the word again, and returns EAGAIN if it has changed. A
 /// program must expect such a wake-up at any time.
 pub(crate) fn futex(args: [usize; 6]) -> isize {
     let [word, operation, value, timeout, word2, value3] = args;
@@ -38,16 +38,16 @@ pub(crate) fn futex(args: [usize; 6]) -> isize {
         command
     };
     let kernel_operation = kernel_command | (operation & PRIVATE_FLAG);
-    until(deadline, errno::ETIMEDOUT, |turn| {
+    until(deadline, errno::ETIMEDOUT, |slice| {
         let wall_ns = if absolute {
-            turn.wall_ns.saturating_add(monotonic_ns() as i64)
+            slice.wall_ns.saturating_add(monotonic_ns() as i64)
         } else {
-            turn.wall_ns
+            slice.wall_ns
         };
         let wall = Timespec::from_ns(wall_ns);
         // SAFETY: the kernel checks the addresses of the words; it only reads `wall`.
         unsafe {
-            turn.block(
+            slice.block(
                 nr::FUTEX,
                 [
                     word,

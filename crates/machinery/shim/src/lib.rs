@@ -21,23 +21,23 @@
 //!
 //! # Why a wait runs inside the handler
 //!
-//! A timed wait keeps its *virtual* deadline and waits in the kernel in turns (`wait.rs`). If a
-//! turn ends early because the clock was paused, another one follows. If a turn has become too long
-//! because the clock's rate was raised, the supervisor ends it by an *interrupt*: it sends SIGSYS
-//! to the threads that it finds at the image's waiting instruction.
+//! A timed wait keeps its *virtual* deadline and waits in the kernel in slices (`wait.rs`). If a
+//! slice ends early because the clock was paused, another one follows. If a slice has become too
+//! long because the clock's rate was raised, the supervisor ends it by an *interrupt*: it sends
+//! SIGSYS to the threads that it finds at the image's waiting instruction.
 //!
 //! The handler keeps no state outside its own stack frame: no thread-local storage, no allocation,
 //! no locks. So nothing is lost if the program's own signal handler interrupts the wait and leaves
 //! it by `siglongjmp`, if the thread is cancelled in the wait, or if a `vfork` child shares the
 //! memory.
 //!
-//! # Kernel calls that a turn may use
+//! # Kernel calls that a slice may use
 //!
 //! Freezing a process interrupts its system calls. The kernel then restarts `ppoll`, `pselect6`,
 //! `futex` and `clock_nanosleep`; these return EINTR only if a handler of the program ran, as
 //! natively. `epoll_wait`, `semtimedop` and some others return EINTR after a freeze too. The image
 //! must then determine whether a handler ran. It examines the memory in which the kernel would have
-//! put the handler's frame (`wait.rs`); if no handler ran, it starts another turn. Each wait
+//! put the handler's frame (`wait.rs`); if no handler ran, it starts another slice. Each wait
 //! therefore uses the kernel's own queue, and waiting threads are woken in the native order and
 //! number.
 //!

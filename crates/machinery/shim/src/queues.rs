@@ -16,11 +16,11 @@ pub(crate) fn message_queue(call: usize, args: [usize; 6]) -> isize {
         // pointers.
         return unsafe { syscall(call, args) };
     };
-    until(deadline, errno::ETIMEDOUT, |turn| {
-        let wall = Timespec::from_ns(turn.wall_ns.saturating_add(machine_realtime_ns()));
+    until(deadline, errno::ETIMEDOUT, |slice| {
+        let wall = Timespec::from_ns(slice.wall_ns.saturating_add(machine_realtime_ns()));
         // SAFETY: the kernel checks the program's pointers; `wall` is in the image's memory.
         unsafe {
-            turn.block(
+            slice.block(
                 call,
                 [
                     args[0],
@@ -46,12 +46,12 @@ pub(crate) fn futex_waitv(args: [usize; 6]) -> isize {
         // SAFETY: the arguments are invalid, so the kernel refuses the call.
         return unsafe { syscall(nr::FUTEX_WAITV, args) };
     };
-    until(deadline, errno::ETIMEDOUT, |turn| {
-        let wall = Timespec::from_ns(turn.wall_ns.saturating_add(monotonic_ns() as i64));
+    until(deadline, errno::ETIMEDOUT, |slice| {
+        let wall = Timespec::from_ns(slice.wall_ns.saturating_add(monotonic_ns() as i64));
         let monotonic = 1;
         // SAFETY: the kernel checks the program's pointers; `wall` is in the image's memory.
         unsafe {
-            turn.block(
+            slice.block(
                 nr::FUTEX_WAITV,
                 [
                     args[0],
@@ -77,12 +77,12 @@ pub(crate) fn futex_wait(args: [usize; 6]) -> isize {
         // SAFETY: the arguments are invalid, so the kernel refuses the call.
         return unsafe { syscall(nr::FUTEX_WAIT, args) };
     };
-    until(deadline, errno::ETIMEDOUT, |turn| {
-        let wall = Timespec::from_ns(turn.wall_ns.saturating_add(monotonic_ns() as i64));
+    until(deadline, errno::ETIMEDOUT, |slice| {
+        let wall = Timespec::from_ns(slice.wall_ns.saturating_add(monotonic_ns() as i64));
         let wall = &raw const wall as usize;
         let monotonic = 1;
         // SAFETY: the kernel checks the program's pointer; `wall` is in the image's memory.
-        unsafe { turn.block(nr::FUTEX_WAIT, [word, value, mask, flags, wall, monotonic]) }
+        unsafe { slice.block(nr::FUTEX_WAIT, [word, value, mask, flags, wall, monotonic]) }
     })
 }
 
@@ -114,14 +114,14 @@ fn relative(call: usize, args: [usize; 6], timeout: usize) -> isize {
             None => return unsafe { syscall(call, args) },
         }
     };
-    until(deadline, errno::EAGAIN, |turn: &WaitSlice| {
+    until(deadline, errno::EAGAIN, |slice: &WaitSlice| {
         let mut args = args;
-        args[timeout] = turn
+        args[timeout] = slice
             .wall
             .as_ref()
             .map_or(0, |wall| wall as *const Timespec as usize);
         // SAFETY: the kernel checks the program's pointers; `wall` is in the image's memory.
-        unsafe { turn.block(call, args) }
+        unsafe { slice.block(call, args) }
     })
 }
 

@@ -1,6 +1,6 @@
 //! Handlers of `select` and `pselect6`.
 //!
-//! The kernel overwrites the descriptor sets, and clears them on a timeout. A wait of several turns
+//! The kernel overwrites the descriptor sets, and clears them on a timeout. A wait of several slices
 //! therefore uses copies and stores the last result.
 
 use crate::abi::Timespec;
@@ -29,9 +29,9 @@ pub(crate) fn wait(args: [usize; 6], deadline: Deadline, mask: &SignalMask) -> i
             .any(|&set| set != 0 && bytes > 0 && !readable(set, bytes))
     {
         // There are no copies for bad pointers, and for more than 65,536 descriptors there is no
-        // space for copies. The wait then is one turn on the original sets.
-        return until(deadline, errno::ENOSYS, |turn| {
-            turn_on(turn, count, sets, mask)
+        // space for copies. The wait then is one slice on the original sets.
+        return until(deadline, errno::ENOSYS, |slice| {
+            slice_on(slice, count, sets, mask)
         });
     }
     with_space(bytes, |space| {
@@ -44,9 +44,9 @@ pub(crate) fn wait(args: [usize; 6], deadline: Deadline, mask: &SignalMask) -> i
                 }
             }
         };
-        let result = until(deadline, 0, |turn| {
+        let result = until(deadline, 0, |slice| {
             copy_all(sets, copies);
-            turn_on(turn, count, copies, mask)
+            slice_on(slice, count, copies, mask)
         });
         if result >= 0 {
             copy_all(copies, sets);
@@ -73,15 +73,15 @@ fn with_space(bytes: usize, body: impl FnOnce(usize) -> isize) -> isize {
     result
 }
 
-fn turn_on(turn: &WaitSlice, count: usize, sets: [usize; 3], mask: &SignalMask) -> isize {
-    let mut wall = turn.wall;
+fn slice_on(slice: &WaitSlice, count: usize, sets: [usize; 3], mask: &SignalMask) -> isize {
+    let mut wall = slice.wall;
     let timeout = wall
         .as_mut()
         .map_or(0, |wall| wall as *mut Timespec as usize);
     let packed = [mask.address(), 8];
     // SAFETY: the kernel checks the sets; the other arguments are in the image's memory.
     unsafe {
-        turn.block(
+        slice.block(
             nr::PSELECT6,
             [
                 count,

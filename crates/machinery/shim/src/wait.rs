@@ -122,7 +122,7 @@ pub(crate) fn until(
             None => (None, i64::MAX, NO_DEADLINE),
             Some(at) => {
                 let whole_ns = to_wall_ns(at - now, wall_per_shown);
-                let mut wall_ns = one_turn_ns(whole_ns);
+                let mut wall_ns = one_slice_ns(whole_ns);
                 let mut deadline_ns = at.as_ns();
                 if wall_ns == 0 {
                     passed = passed.min(now);
@@ -214,7 +214,7 @@ const FUTEX_WAIT_PRIVATE: usize = 128;
 /// daemon may change the clock's rate during the slice, for which the supervisor does not interrupt
 /// the thread. Then it is most of the wait, so that after a few slices the rest is too short for
 /// the change to matter.
-fn one_turn_ns(whole_ns: i64) -> i64 {
+fn one_slice_ns(whole_ns: i64) -> i64 {
     if whole_ns > 10_000_000 && page().steered.load(Relaxed) != 0 {
         whole_ns - whole_ns / 8
     } else {

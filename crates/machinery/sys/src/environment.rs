@@ -27,6 +27,11 @@ pub const USUAL: &[&str] = &[
 /// Prefixes of further names of variables that a program inherits.
 pub const USUAL_PREFIXES: &[&str] = &["LC_", "TIMELOOM_"];
 
+/// Name of the variable with the filter of Timeloom's own log lines. It is for the process that it
+/// was given to and for the processes that this one starts for itself; programs of a session, which
+/// may be instances of Timeloom, do not inherit it.
+pub const LOG: &str = "TIMELOOM_LOG";
+
 /// Those names in [`USUAL`] whose value depends on the user: another user has another value, or
 /// none.
 const OF_USER: &[&str] = &[
@@ -46,6 +51,7 @@ pub fn is_usual(name: &OsStr, of_another_user: bool) -> bool {
     let is_of_user = OF_USER.iter().any(|own| name == *own);
     (is_named || USUAL_PREFIXES.iter().any(|prefix| begins(prefix)))
         && !(of_another_user && is_of_user)
+        && name != LOG
 }
 
 /// Returns the variables of this process that a program of `account` inherits by default, and those
@@ -89,6 +95,7 @@ mod tests {
             "PYTHONPATH",
             "SSH_AUTH_SOCK",
             "L",
+            LOG,
         ] {
             assert!(!is_usual(name.as_ref(), false), "{name}");
         }

@@ -104,6 +104,7 @@ impl Timeline {
             published: 0,
             disturbances: 0,
             last_disturbance: None,
+            logged: None,
         };
         let timeline = Self {
             name: config.name.clone(),
@@ -115,7 +116,11 @@ impl Timeline {
             resolution: estimator_config.resolution,
             inputs,
         };
-        let thread = std::thread::spawn(move || worker.run(&inbox));
+        let name = timeline.name.to_string();
+        let thread = std::thread::spawn(move || {
+            let _span = tracing::info_span!("timeline", name).entered();
+            worker.run(&inbox);
+        });
         Ok((timeline, thread))
     }
 

@@ -1,9 +1,8 @@
-//! The daemon that keeps timelines: it connects the models of `timeloom-clock` with the pages of
+//! The daemon of timelines: it connects the models of `timeloom-clock` with the pages of
 //! `timeloom-publish`.
 //!
-//! - [`serve()`] runs the daemon: a thread per timeline that owns its estimator and its pages
-//!   ([`keep`](crate::Timeline)), a thread per source that polls at the estimator's request, and a
-//!   thread per client.
+//! - [`serve()`] runs the daemon: a thread per timeline ([`Timeline`]) that owns its estimator and
+//!   its pages, a thread per source that polls at the estimator's request, and a thread per client.
 //! - [`source`] adapts sources of time, such as the system clock, chronyd or a PTP slave.
 //!
 //! The client library is `timeloom-timeline-client`; the protocol between client and daemon is in

@@ -16,6 +16,7 @@ use timeloom_clock::timeline::{
 };
 use timeloom_publish::{PageWriter, TimeType};
 use timeloom_time::Duration;
+use tracing::{Level, enabled, info, trace};
 
 use crate::LocalClock;
 use crate::outputs::Outputs;
@@ -54,12 +55,17 @@ pub(crate) struct Worker {
     pub(crate) published: u64,
     pub(crate) disturbances: u64,
     pub(crate) last_disturbance: Option<Disturbance>,
+    /// Status that was logged last.
+    pub(crate) logged: Option<Status>,
 }
 
 impl Worker {
     pub(crate) fn run(mut self, inbox: &Receiver<Input>) {
         loop {
             self.act();
+            if enabled!(Level::INFO) {
+                self.log_status();
+            }
             if let Some(journal) = &mut self.journal {
                 journal.note_age(self.estimator.segment(), self.clock.core());
             }
@@ -77,6 +83,14 @@ impl Worker {
             page.keep_alive(now);
         }
         self.outputs.end();
+    }
+
+    /// Logs the status of the page, if it differs from the one that was logged last.
+    fn log_status(&mut self) {
+        let status = self.estimator.segment().status_at(self.clock.core());
+        if self.logged.replace(status) != Some(status) {
+            info!(?status, "status");
+        }
     }
 
     /// Returns the time until the next work, by the core clock. The result is at least a fifth of a
@@ -148,6 +162,8 @@ impl Worker {
         let source = &mut self.sources[id.0];
         match taken {
             Ok(width) => {
+                let width_ns = width.map(|width| width.as_ns());
+                trace!(source = source.report.source, width_ns, "answered");
                 source.report.answered += 1;
                 source.report.width_ns = width.map(|width| width.as_ns());
                 source.answered_at = Some(now.core);
@@ -188,6 +204,7 @@ impl Worker {
 
     /// Invalidates all readings, and records the cause in the journal.
     fn disrupt(&mut self, disturbance: Disturbance) {
+        info!(%disturbance, "disturbance");
         self.pages.iter().for_each(PageWriter::disrupt);
         if let Some(journal) = &mut self.journal {
             let why = Some(disturbance.to_string());

@@ -9,8 +9,10 @@
 //! 1. *Closing*: each host sets a ceiling for its clock, at or after the clock's reading.
 //! 2. *Bound*: T is the latest of the ceilings. No clock has passed T, and none will.
 //! 3. *Standing*: the clock shows T and the processes are stopped. Holds are granted.
-//! 4. *Ready*: no host holds the line; each host names an instant R at which it can resume.
-//! 5. *Running*: all hosts resume from T, at the latest of the instants R.
+//! 4. *Ready*: no host holds the line; each host votes, with an instant R at which it can resume, and
+//!    with the dilation that it requests, if any.
+//! 5. *Running*: all hosts resume from T, at the latest of the instants R, with the greatest of the
+//!    requested dilations; without requests, with the dilation before.
 //!
 //! There is no master: a result that is computed from all records is the same on every host that
 //! computes it. A host that knows a result puts it into its record, and other hosts take it from
@@ -25,10 +27,10 @@ mod steps;
 use std::collections::{BTreeMap, VecDeque};
 
 use timeloom_clock::TimelineTime;
-use timeloom_time::{Instant, Virtual};
+use timeloom_time::{Dilation, Instant, Virtual};
 
 use crate::hosts::{HostId, Hosts};
-use crate::record::{Halt, HaltCause, HostRecord, PauseStage, Resumption};
+use crate::record::{Halt, HaltCause, HostRecord, PauseStage, Resumption, Vote};
 
 /// Reaction of the other hosts when a host falls silent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -62,8 +64,8 @@ pub enum HostOrder {
         /// Virtual instant at which all hosts are stopped.
         at: Instant<Virtual>,
     },
-    /// Resume at the agreed instant. If the host resumes later, its clock still counts from that
-    /// instant.
+    /// Resume at the agreed instant, with the agreed dilation. If the host resumes later, its clock
+    /// still counts from that instant.
     Resume(Resumption),
     /// Stop the clock and the processes for good.
     Halt(Halt),
@@ -84,6 +86,10 @@ pub struct Agreement {
     ballot: u32,
     stage: Own,
     claim: Claim,
+    /// Dilation in force on all hosts; in a pause, before the pause.
+    dilation: Dilation,
+    /// Dilation that a program on this host requests for the end of the present pause.
+    requested: Option<Dilation>,
     /// Virtual and timeline instant at which the last pause ended.
     resumed: Resumption,
     peers: BTreeMap<HostId, HostRecord>,
@@ -103,7 +109,7 @@ enum Own {
     Closing(Instant<Virtual>),
     Bound(Instant<Virtual>),
     Standing(Instant<Virtual>),
-    Ready(Instant<Virtual>, Instant<TimelineTime>, Hosts),
+    Ready(Instant<Virtual>, Vote),
     Stopped(Halt),
 }
 
@@ -116,9 +122,11 @@ enum Claim {
 
 impl Agreement {
     /// Returns a host of a run that has not begun. The clocks of all `members` are stopped at
-    /// virtual time zero, and start when every member has [`stood`](Self::stood).
-    pub fn new(me: HostId, members: Hosts, on_silence: OnSilence) -> Self {
+    /// virtual time zero, and start when every member has [`stood`](Self::stood), with the greatest
+    /// `dilation` of all members.
+    pub fn new(me: HostId, members: Hosts, on_silence: OnSilence, dilation: Dilation) -> Self {
         let mut agreement = Self::joining(me, on_silence);
+        agreement.requested = Some(dilation);
         agreement.members = members.with(me);
         agreement.stage = Own::Bound(Instant::ZERO);
         agreement
@@ -140,9 +148,12 @@ impl Agreement {
             ballot: 0,
             stage: Own::Joining,
             claim: Claim::None,
+            dilation: Dilation::ONE,
+            requested: None,
             resumed: Resumption {
                 from: Instant::ZERO,
                 at: Instant::ZERO,
+                dilation: Dilation::ONE,
             },
             peers: BTreeMap::new(),
             orders: VecDeque::new(),
@@ -165,7 +176,7 @@ impl Agreement {
             Own::Closing(ceiling) => PauseStage::Closing { ceiling, before },
             Own::Bound(at) => PauseStage::Bound { at },
             Own::Standing(at) => PauseStage::Standing { at },
-            Own::Ready(at, go, joiners) => PauseStage::Ready { at, go, joiners },
+            Own::Ready(at, vote) => PauseStage::Ready { at, vote },
             Own::Stopped(halt) => PauseStage::Stopped(halt),
         };
         HostRecord {
@@ -213,6 +224,27 @@ impl Agreement {
     pub fn release(&mut self, soonest: Instant<TimelineTime>) {
         self.claim = Claim::None;
         self.advance(soonest);
+    }
+
+    /// Requests that all clocks have this dilation from the end of the present pause on. If other
+    /// hosts request others in the same pause, the greatest counts. A later request of this host
+    /// replaces an earlier one. Returns false, without effect, unless this host holds the line.
+    pub fn dilate(&mut self, dilation: Dilation) -> bool {
+        let holds = self.claim == Claim::Granted && !self.is_stopped();
+        if holds {
+            self.requested = Some(dilation);
+        }
+        holds
+    }
+
+    /// Returns the dilation of all clocks; in a pause, the one before the pause.
+    pub fn dilation(&self) -> Dilation {
+        self.dilation
+    }
+
+    /// Returns true if this host requests another dilation for the end of the present pause.
+    pub fn changes_dilation(&self) -> bool {
+        self.requested.is_some_and(|it| it != self.dilation)
     }
 
     /// Reports that the ceiling of [`HostOrder::Close`] is in force, and its value.
@@ -325,7 +357,9 @@ impl Agreement {
         })
     }
 
-    fn others(&self) -> impl Iterator<Item = (HostId, Option<&HostRecord>)> {
+    /// Returns the other members that are not silent, each with its last record; `None` if no
+    /// record has arrived yet.
+    pub fn others(&self) -> impl Iterator<Item = (HostId, Option<&HostRecord>)> {
         let others = self.alive().iter().filter(|host| *host != self.me);
         others.map(|host| (host, self.peers.get(&host)))
     }
@@ -383,7 +417,7 @@ impl Agreement {
             Own::Running => self.begin(),
             Own::Closing(ceiling) => self.bind(ceiling),
             Own::Standing(at) => self.grant_or_vote(at, soonest),
-            Own::Ready(at, go, joiners) => self.go_on(at, go, joiners),
+            Own::Ready(at, vote) => self.go_on(at, vote),
             Own::Proposing | Own::Bound(_) | Own::Stopped(_) => false,
         }
     }

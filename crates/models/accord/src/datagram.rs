@@ -3,7 +3,7 @@
 //! | bytes | content |
 //! |---|---|
 //! | 0–3 | `TLPB` |
-//! | 4 | version, 2 |
+//! | 4 | version, 3 |
 //! | 5, 6 | number of the sending and of the receiving host; 255: to all |
 //! | 7 | stage: 0 joining, 1 running, 2 closing, 3 bound, 4 standing, 5 ready, 6 stopped |
 //! | 8–15 | number of the datagram, growing |
@@ -15,17 +15,18 @@
 //! | 80–83 | ballot |
 //! | 84 | sum of 1: holds; 2: drives the wired line |
 //! | 85–87 | stopped: reporting host, cause, affected host |
-//! | 88–111 | the stage's instants, in the order of [`PauseStage`] |
+//! | 88–119 | the stage's content, in the order of [`PauseStage`]: instants, joiners, dilations |
 //!
 //! Numbers are little-endian. A set of hosts has a bit for each host. Instants are in nanoseconds.
-//! Fields that a stage does not use are zero. The message authentication code is added by the
+//! A dilation is the bits of a double within the bounds of [`Dilation`]; 0 in a vote that requests
+//! none. Fields that a stage does not use are zero. The message authentication code is added by the
 //! sender's transport.
 
 use timeloom_clock::TimelineTime;
-use timeloom_time::{Duration, Instant};
+use timeloom_time::{Dilation, Duration, Instant};
 
 use crate::hosts::{HostId, Hosts};
-use crate::record::{Halt, HaltCause, HostRecord, PauseStage, Resumption};
+use crate::record::{Halt, HaltCause, HostRecord, PauseStage, Resumption, Vote};
 
 /// Message from one host to another, or to all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,13 +64,13 @@ pub struct Echo {
 
 impl Datagram {
     /// Size of every datagram, in bytes.
-    pub const BYTES: usize = 112;
+    pub const BYTES: usize = 120;
 
     /// Encodes the datagram in the format of this module.
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         let mut out = [0; Self::BYTES];
         let record = &self.record;
-        let (stage, halt, instants) = words(&record.stage);
+        let (stage, halt, content) = words(&record.stage);
         out[..4].copy_from_slice(MAGIC);
         let to = self.to.map_or(ALL, HostId::number);
         out[4..8].copy_from_slice(&[VERSION, self.from.number(), to, stage]);
@@ -80,10 +81,10 @@ impl Datagram {
         let words = [
             self.number,
             self.acknowledges,
-            self.stamp.as_ns() as u64,
-            self.uncertainty.as_ns() as u64,
-            stamp as u64,
-            kept as u64,
+            self.stamp.as_ns().cast_unsigned(),
+            self.uncertainty.as_ns().cast_unsigned(),
+            stamp.cast_unsigned(),
+            kept.cast_unsigned(),
             record.pause,
             record.members.to_bits(),
             record.silent.to_bits(),
@@ -92,7 +93,7 @@ impl Datagram {
         out[80..84].copy_from_slice(&record.ballot.to_le_bytes());
         out[84] = u8::from(record.holds) | u8::from(self.drives) << 1;
         out[85..88].copy_from_slice(&halt);
-        put(&mut out[88..], &instants);
+        put(&mut out[88..], &content);
         out
     }
 
@@ -103,7 +104,7 @@ impl Datagram {
             let bytes = bytes[at..].first_chunk().expect("a word within a datagram");
             u64::from_le_bytes(*bytes)
         };
-        let instant = |at: usize| word(at) as i64;
+        let instant = |at: usize| word(at).cast_signed();
         if &bytes[..4] != MAGIC || bytes[4] != VERSION || bytes[84] > 3 {
             return None;
         }
@@ -121,7 +122,8 @@ impl Datagram {
             number => Some(HostId::new(number)?),
         };
         let halt = [bytes[85], bytes[86], bytes[87]];
-        let stage = stage(bytes[7], halt, [word(88), word(96), word(104)])?;
+        let content = [88, 96, 104, 112].map(word);
+        let stage = stage(bytes[7], halt, content)?;
         let ballot: &[u8; 4] = bytes[80..].first_chunk()?;
         let uncertainty = Duration::from_ns(instant(32));
         if uncertainty.is_negative() {
@@ -149,7 +151,7 @@ impl Datagram {
 }
 
 const MAGIC: &[u8; 4] = b"TLPB";
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 /// Number that addresses all hosts; no single host has it.
 const ALL: u8 = u8::MAX;
 
@@ -159,22 +161,33 @@ fn put(out: &mut [u8], words: &[u64]) {
     }
 }
 
-/// Encodes a stage: its number, the three bytes of a halt, and up to three instants.
-fn words(stage: &PauseStage) -> (u8, [u8; 3], [u64; 3]) {
-    let instants = |number, words| (number, [0; 3], words);
+/// Encodes a stage: its number, the three bytes of a halt, and up to four words of content.
+fn words(stage: &PauseStage) -> (u8, [u8; 3], [u64; 4]) {
+    let content = |number, words| (number, [0; 3], words);
     match *stage {
-        PauseStage::Joining => instants(0, [0; 3]),
-        PauseStage::Running(Resumption { from, at }) => {
-            instants(1, [from.as_ns() as u64, at.as_ns() as u64, 0])
+        PauseStage::Joining => content(0, [0; 4]),
+        PauseStage::Running(resumed) => {
+            let [from, at, dilation] = end(resumed);
+            content(1, [from, at, dilation, 0])
         }
         PauseStage::Closing { ceiling, before } => {
-            let ns = [ceiling.as_ns(), before.from.as_ns(), before.at.as_ns()];
-            instants(2, ns.map(|ns| ns as u64))
+            let [from, at, dilation] = end(before);
+            content(2, [ceiling.as_ns().cast_unsigned(), from, at, dilation])
         }
-        PauseStage::Bound { at } => instants(3, [at.as_ns() as u64, 0, 0]),
-        PauseStage::Standing { at } => instants(4, [at.as_ns() as u64, 0, 0]),
-        PauseStage::Ready { at, go, joiners } => {
-            instants(5, [at.as_ns() as u64, go.as_ns() as u64, joiners.to_bits()])
+        PauseStage::Bound { at } => content(3, [at.as_ns().cast_unsigned(), 0, 0, 0]),
+        PauseStage::Standing { at } => content(4, [at.as_ns().cast_unsigned(), 0, 0, 0]),
+        PauseStage::Ready { at, vote } => {
+            let (go, dilation) = (vote.go.as_ns().cast_unsigned(), vote.dilation);
+            let dilation = dilation.map_or(0, Dilation::to_bits);
+            content(
+                5,
+                [
+                    at.as_ns().cast_unsigned(),
+                    go,
+                    vote.joiners.to_bits(),
+                    dilation,
+                ],
+            )
         }
         PauseStage::Stopped(Halt { by, why }) => {
             let (why, host) = match why {
@@ -186,38 +199,54 @@ fn words(stage: &PauseStage) -> (u8, [u8; 3], [u64; 3]) {
                 HaltCause::Failed => (5, 0),
                 HaltCause::Line => (6, 0),
             };
-            (6, [by.number(), why, host], [0; 3])
+            (6, [by.number(), why, host], [0; 4])
         }
     }
 }
 
-fn stage(number: u8, halt: [u8; 3], words: [u64; 3]) -> Option<PauseStage> {
-    let [a, b, c] = words;
-    let (at, ns) = (Instant::from_ns(a as i64), |word| word as i64);
-    let used = [0, 2, 3, 1, 1, 3, 0].get(usize::from(number))?;
+fn end(resumed: Resumption) -> [u64; 3] {
+    let Resumption { from, at, dilation } = resumed;
+    [
+        from.as_ns().cast_unsigned(),
+        at.as_ns().cast_unsigned(),
+        dilation.to_bits(),
+    ]
+}
+
+fn stage(number: u8, halt: [u8; 3], words: [u64; 4]) -> Option<PauseStage> {
+    let [a, b, c, d] = words;
+    let at = Instant::from_ns(a.cast_signed());
+    let end = |from: u64, at: u64, dilation| {
+        Some(Resumption {
+            from: Instant::from_ns(from.cast_signed()),
+            at: Instant::from_ns(at.cast_signed()),
+            dilation: Dilation::from_bits(dilation)?,
+        })
+    };
+    let used = [0, 3, 4, 1, 1, 4, 0].get(usize::from(number))?;
     let idle = words[*used..].iter().all(|word| *word == 0);
     if !idle || (number != 6 && halt != [0; 3]) {
         return None;
     }
     Some(match number {
         0 => PauseStage::Joining,
-        1 => PauseStage::Running(Resumption {
-            from: at,
-            at: Instant::from_ns(ns(b)),
-        }),
+        1 => PauseStage::Running(end(a, b, c)?),
         2 => PauseStage::Closing {
             ceiling: at,
-            before: Resumption {
-                from: Instant::from_ns(ns(b)),
-                at: Instant::from_ns(ns(c)),
-            },
+            before: end(b, c, d)?,
         },
         3 => PauseStage::Bound { at },
         4 => PauseStage::Standing { at },
         5 => PauseStage::Ready {
             at,
-            go: Instant::from_ns(ns(b)),
-            joiners: Hosts::from_bits(c),
+            vote: Vote {
+                go: Instant::from_ns(b.cast_signed()),
+                joiners: Hosts::from_bits(c),
+                dilation: match d {
+                    0 => None,
+                    bits => Some(Dilation::from_bits(bits)?),
+                },
+            },
         },
         _ => {
             let (by, host) = (HostId::new(halt[0])?, HostId::new(halt[2])?);
@@ -246,13 +275,14 @@ mod tests {
     fn bytes() -> impl Strategy<Value = Vec<u8>> {
         let anything = prop::collection::vec(any::<u8>(), 0..200);
         let nearly = (
-            prop::collection::vec(any::<u8>(), 112),
+            prop::collection::vec(any::<u8>(), 120),
             0u8..8,
             0u8..80,
             0u8..8,
             any::<bool>(),
+            -1e6..2e6_f64,
         );
-        let nearly = nearly.prop_map(|(mut bytes, stage, host, used, to_all)| {
+        let nearly = nearly.prop_map(|(mut bytes, stage, host, used, to_all, factor)| {
             bytes[..4].copy_from_slice(MAGIC);
             bytes[4..8].copy_from_slice(&[VERSION, host, 0, stage]);
             if to_all {
@@ -269,10 +299,23 @@ mod tests {
                 6 => [host, used, 0],
                 _ => [0; 3],
             });
-            bytes[88 + 8 * usize::from(used.min(3))..].fill(0);
+            bytes[88 + 8 * usize::from(used.min(4))..].fill(0);
+            if let Some(at) = dilation_at(stage) {
+                bytes[at..at + 8].copy_from_slice(&factor.to_bits().to_le_bytes());
+                bytes[at + 8..].fill(0);
+            }
             bytes
         });
         prop_oneof![1 => anything, 9 => nearly]
+    }
+
+    /// Returns the offset of the dilation in a datagram of this stage; `None` if there is none.
+    fn dilation_at(stage: u8) -> Option<usize> {
+        match stage {
+            1 => Some(104),
+            2 | 5 => Some(112),
+            _ => None,
+        }
     }
 
     proptest! {
@@ -294,6 +337,13 @@ mod tests {
             bytes[48..56].fill(0xff);
             if stage != 0 && stage != 6 {
                 bytes[88..96].copy_from_slice(&a.to_le_bytes());
+            }
+            if let Some(at) = dilation_at(stage) {
+                for factor in [f64::NAN, f64::INFINITY, -1.0, 0.9e-6, 1.1e6] {
+                    bytes[at..at + 8].copy_from_slice(&factor.to_bits().to_le_bytes());
+                    prop_assert_eq!(Datagram::from_bytes(&bytes), None);
+                }
+                bytes[at..at + 8].copy_from_slice(&3_f64.to_bits().to_le_bytes());
             }
             let datagram = Datagram::from_bytes(&bytes).expect("a good datagram");
             prop_assert_eq!(datagram.to_bytes(), bytes);

@@ -5,7 +5,8 @@
 //! their clocks diverge a little with every pause (Figure 8). Here, the hosts *agree* on a pause:
 //! all stop at one virtual instant T, no clock ever passes T, and all resume from T at one instant
 //! R of a common timeline. So the difference between two clocks is the difference between their
-//! hosts' timelines, however many pauses there were.
+//! hosts' timelines, however many pauses there were. A change of the clocks' rate is a pause too: all
+//! resume from T at the agreed new rate, so that no two clocks ever run at different rates.
 //!
 //! - [`Member`] is one host: its inputs are datagrams and time, its outputs datagrams and
 //!   [`HostOrder`]s.
@@ -16,6 +17,16 @@
 //! This crate opens no socket, reads no clock and stops no process; `timeloom-bus` does. Any host
 //! may request a pause at any time, and no host has a special role.
 #![forbid(unsafe_code)]
+// Conversions state their result (see `timeloom_time::convert`). Tests count in small numbers.
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss,
+        clippy::cast_lossless
+    )
+)]
 
 mod agreement;
 mod datagram;
@@ -30,4 +41,4 @@ pub use agreement::{Agreement, HostOrder, OnSilence};
 pub use datagram::{Datagram, Echo};
 pub use hosts::{HostId, Hosts};
 pub use member::{LeadMode, Member, MemberAction, Settings, TimelineReading};
-pub use record::{Halt, HaltCause, HostRecord, PauseStage, Resumption};
+pub use record::{Halt, HaltCause, HostRecord, PauseStage, Resumption, Vote};

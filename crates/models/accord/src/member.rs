@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use timeloom_clock::TimelineTime;
-use timeloom_time::{Duration, Instant, Virtual};
+use timeloom_time::{Dilation, Duration, Instant, Virtual};
 
 use crate::agreement::{Agreement, HostOrder, OnSilence};
 use crate::datagram::Datagram;
@@ -29,6 +29,8 @@ pub struct Settings {
     pub assembly: Duration,
     /// Maximum interval between two datagrams of this host to another host.
     pub beat: Duration,
+    /// Dilation of the clocks at the start.
+    pub dilation: Dilation,
     /// True if new records are sent to all hosts with one datagram. Acknowledgements and
     /// retransmissions always go to a single host.
     pub to_all: bool,
@@ -42,6 +44,7 @@ impl Default for Settings {
             patience: Duration::from_ms(800),
             assembly: Duration::from_s(60),
             beat: Duration::from_ms(100),
+            dilation: Dilation::ONE,
             to_all: false,
         }
     }
@@ -108,7 +111,7 @@ impl Member {
         settings: Settings,
         moment: TimelineReading,
     ) -> Self {
-        let agreement = Agreement::new(me, members, settings.on_silence);
+        let agreement = Agreement::new(me, members, settings.on_silence, settings.dilation);
         Self::with(agreement, me, members.or(others), settings, moment)
     }
 
@@ -154,11 +157,16 @@ impl Member {
         order.or_else(|| self.outbox.pop_front().map(MemberAction::Send))
     }
 
-    /// Returns the lead of the ceiling over the current reading of the virtual clock. The host that
-    /// sets the first ceiling of a pause ([`HostOrder::Close`] without `at_least`) uses it.
+    /// Returns the lead of the ceiling over the current reading of the virtual clock, in virtual
+    /// time. The host that sets the first ceiling of a pause ([`HostOrder::Close`] without `at_least`)
+    /// uses it.
     pub fn lead(&self, moment: TimelineReading) -> Duration {
         match self.settings.mode {
-            LeadMode::Immediate => self.reach(moment),
+            LeadMode::Immediate => {
+                let reach = self.reach(moment).as_ns().max(0).unsigned_abs();
+                let lead = self.agreement.dilation().rate().apply(reach);
+                Duration::from_ns(i64::try_from(lead).unwrap_or(i64::MAX))
+            }
             LeadMode::Scheduled(look_ahead) => look_ahead,
         }
     }
@@ -175,8 +183,14 @@ impl Member {
         self.settle(moment);
     }
 
-    /// Sets whether this host drives the wired line beside the network. The other hosts learn it
-    /// from the next datagram.
+    /// Requests that all clocks have this dilation from the end of the present pause on, as
+    /// [`Agreement::dilate`] does. Returns false, without effect, unless this host holds the line.
+    pub fn dilate(&mut self, dilation: Dilation) -> bool {
+        self.agreement.dilate(dilation)
+    }
+
+    /// Sets if this host drives the wired line beside the network. The other hosts learn it from
+    /// the next datagram.
     pub fn drives(&mut self, drives: bool) {
         self.drives = drives;
     }
@@ -281,6 +295,12 @@ impl Member {
         self.agreement.members()
     }
 
+    /// Returns the other members that are not silent, each with its last record; `None` if no
+    /// record has arrived yet.
+    pub fn others(&self) -> impl Iterator<Item = (HostId, Option<&HostRecord>)> {
+        self.agreement.others()
+    }
+
     /// Returns the record that this host sent last.
     pub fn record(&self) -> HostRecord {
         self.said
@@ -298,7 +318,11 @@ impl Member {
     }
 
     fn soonest(&self, moment: TimelineReading) -> Instant<TimelineTime> {
-        moment.now + self.reach(moment)
+        let change = match self.agreement.changes_dilation() {
+            true => CHANGE_TAKES,
+            false => Duration::ZERO,
+        };
+        moment.now + self.reach(moment) + change
     }
 
     /// Returns the instant at which `host` counts as silent unless a datagram from it arrives
@@ -401,3 +425,7 @@ impl Member {
         self.halt().map(|halt| halt.why)
     }
 }
+
+/// Time that each host has, after it knows the end of a pause, to change the rate of its stopped
+/// clock and of what depends on it. A host that takes longer resumes late.
+const CHANGE_TAKES: Duration = Duration::from_ms(20);

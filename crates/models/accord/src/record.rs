@@ -2,7 +2,7 @@
 //! the next one makes up for a lost one.
 
 use timeloom_clock::TimelineTime;
-use timeloom_time::{Instant, Virtual};
+use timeloom_time::{Dilation, Instant, Virtual};
 
 use crate::hosts::{HostId, Hosts};
 
@@ -25,13 +25,41 @@ pub struct HostRecord {
     pub stage: PauseStage,
 }
 
-/// Instants at which a pause ended and all hosts resumed.
+/// End of a pause: the instants at which all hosts resumed, and the dilation of their clocks from
+/// then on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Resumption {
     /// Virtual instant at which all hosts were stopped.
     pub from: Instant<Virtual>,
     /// Instant of the common timeline at which all hosts resume.
     pub at: Instant<TimelineTime>,
+    /// Dilation of all clocks until the end of the next pause. A change of it is therefore in force
+    /// from the virtual instant `from` on, on every host.
+    pub dilation: Dilation,
+}
+
+/// Vote of a host for resuming. A host votes at most once in a ballot, so all hosts that count a
+/// vote count the same one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Vote {
+    /// Earliest timeline instant at which the host can resume.
+    pub go: Instant<TimelineTime>,
+    /// Hosts that join the run with this resume.
+    pub joiners: Hosts,
+    /// Dilation that a program on the host has requested in this pause; `None` for no change. If
+    /// hosts request several, the greatest counts: the slowest clock.
+    pub dilation: Option<Dilation>,
+}
+
+impl Vote {
+    /// Returns the result of two votes, which does not depend on their order.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            go: self.go.max(other.go),
+            joiners: self.joiners.or(other.joiners),
+            dilation: self.dilation.max(other.dilation),
+        }
+    }
 }
 
 /// Stage of a host within a pause.
@@ -39,7 +67,7 @@ pub struct Resumption {
 pub enum PauseStage {
     /// The host asks to join the run, and does not take part in it yet.
     Joining,
-    /// The host runs. The pause with the record's number ended at these instants.
+    /// The host runs. The pause with the record's number ended like this.
     Running(Resumption),
     /// The host has set a ceiling that its clock will not pass.
     Closing {
@@ -62,10 +90,8 @@ pub enum PauseStage {
     Ready {
         /// Virtual instant at which all hosts are stopped.
         at: Instant<Virtual>,
-        /// Earliest timeline instant at which the host can resume.
-        go: Instant<TimelineTime>,
-        /// Hosts that join the run with this resume.
-        joiners: Hosts,
+        /// The host's conditions for the resume.
+        vote: Vote,
     },
     /// The host has stopped for good.
     Stopped(Halt),

@@ -10,7 +10,7 @@ use timeloom_accord::{
 };
 use timeloom_clock::TimelineTime;
 use timeloom_engine::Random;
-use timeloom_time::{Duration, Instant, Virtual};
+use timeloom_time::{ClockMap, Dilation, Duration, Instant, Virtual};
 
 /// Delays and losses of a simulated network.
 #[derive(Clone, Copy, Debug)]
@@ -30,8 +30,12 @@ struct Host {
     /// Difference of the host's timeline from the true one.
     error: Duration,
     orders: std::collections::VecDeque<HostOrder>,
-    /// Instants of the last resume; `None` while the host is paused.
+    /// Last resume; `None` while the host is paused.
     runs: Option<Resumption>,
+    /// Changes of the dilation, each with the virtual instant from which it is in force.
+    changes: Vec<(Instant<Virtual>, Dilation)>,
+    /// True if the host has not carried out a change that it knows.
+    postponed: bool,
     ceiling: Option<Instant<Virtual>>,
     shows: Instant<Virtual>,
     requests: usize,
@@ -64,6 +68,10 @@ struct World {
     events: BinaryHeap<Reverse<(Instant<TimelineTime>, u64, usize)>>,
     what: Vec<Event>,
     broken: Option<(usize, usize)>,
+    /// True if each holder requests a dilation.
+    dilates: bool,
+    /// Host that changes its dilation one pause late: a deliberate error.
+    late: Option<usize>,
     stands: BTreeMap<Instant<Virtual>, usize>,
     ends: BTreeMap<Instant<Virtual>, Resumption>,
     sent: usize,
@@ -98,6 +106,8 @@ impl World {
                 error,
                 orders: Default::default(),
                 runs: None,
+                changes: Vec::new(),
+                postponed: false,
                 ceiling: None,
                 shows: Instant::ZERO,
                 requests: 0,
@@ -117,6 +127,8 @@ impl World {
             events: BinaryHeap::new(),
             what: Vec::new(),
             broken: None,
+            dilates: false,
+            late: None,
             stands: BTreeMap::new(),
             ends: BTreeMap::new(),
             sent: 0,
@@ -159,7 +171,7 @@ impl World {
         let Some(resumed) = host.runs else {
             return host.shows;
         };
-        let shown = resumed.from + (self.moment(index).now - resumed.at);
+        let shown = line(resumed).at(self.moment(index).now);
         let shown = shown.max(resumed.from);
         host.ceiling.map_or(shown, |ceiling| shown.min(ceiling))
     }
@@ -176,12 +188,11 @@ impl World {
     fn run(&mut self, most: Duration, over: impl Fn(&Self) -> bool) -> bool {
         let end = self.now + most;
         while !over(self) {
-            let Some(Reverse((at, _, number))) = self.events.pop() else {
+            let next = self.events.peek().map(|next| next.0);
+            let Some((at, _, number)) = next.filter(|(at, ..)| *at <= end) else {
                 return false;
             };
-            if at > end {
-                return false;
-            }
+            self.events.pop();
             self.now = at;
             assert!(self.what.len() < 20_000_000, "too much goes on {at:?}");
             let event = self.what[number].clone();
@@ -226,6 +237,12 @@ impl World {
                 host.member.claim(moment);
             }
             Event::Release(_) => {
+                if self.dilates {
+                    let factor = FACTORS[self.random.below(FACTORS.len() as u64) as usize];
+                    let dilation = Dilation::new(factor).expect("a factor");
+                    assert!(self.hosts[index].member.dilate(dilation), "it holds");
+                }
+                let host = &mut self.hosts[index];
                 (host.asks, host.holds) = (false, false);
                 host.member.release(moment);
                 self.later(Duration::from_ms(300), Event::Claim(index));
@@ -252,10 +269,23 @@ impl World {
             }
             Some(HostOrder::Resume(resumed)) if moment.now >= resumed.at => {
                 assert_eq!(resumed.from, host.shows, "a clock that jumps");
-                (host.runs, host.ceiling) = (Some(resumed), None);
-                host.orders.pop_front();
                 let agreed = *self.ends.entry(resumed.from).or_insert(resumed);
-                assert_eq!(agreed, resumed, "all go on at one instant");
+                assert_eq!(agreed, resumed, "all go on at one instant and rate");
+                let before = host.changes.last().map_or(Dilation::ONE, |it| it.1);
+                let dilation = match self.late == Some(index) && !host.postponed {
+                    true => before,
+                    false => resumed.dilation,
+                };
+                host.postponed = dilation != resumed.dilation;
+                if dilation != before {
+                    host.changes.push((resumed.from, dilation));
+                }
+                host.runs = Some(Resumption {
+                    dilation,
+                    ..resumed
+                });
+                host.ceiling = None;
+                host.orders.pop_front();
             }
             _ => {}
         }
@@ -299,7 +329,10 @@ impl World {
             Some(HostOrder::Stand { at }) => {
                 host.ceiling = Some(at);
                 let due = match host.runs {
-                    Some(resumed) => resumed.at + (at - resumed.from) - host.error,
+                    Some(resumed) => {
+                        let reached = line(resumed).first_reaching(at);
+                        reached.expect("a clock that runs") - host.error
+                    }
                     None => self.now,
                 };
                 self.act_at(index, due);
@@ -361,11 +394,24 @@ impl World {
 
     fn all_run(&self) -> bool {
         let alive = self.hosts.iter().filter(|host| !host.crashed);
-        let mut running = alive.clone().map(|host| host.runs);
+        let mut running = alive
+            .clone()
+            .map(|host| host.runs.map(|it| (it.from, it.at)));
         let first = running.next().flatten();
         first.is_some()
             && running.all(|one| one == first)
             && alive.clone().all(|host| !host.asks && host.requests == 0)
+    }
+
+    /// Checks that all hosts that have not crashed have changed their dilation at the same virtual
+    /// instants, and returns the changes. At every virtual instant, all then have the same rate.
+    fn changes(&self) -> Vec<(Instant<Virtual>, Dilation)> {
+        let mut alive = self.hosts.iter().filter(|host| !host.crashed);
+        let first = &alive.next().expect("a host").changes;
+        for host in alive {
+            assert_eq!(&host.changes, first, "the dilations differ");
+        }
+        first.clone()
     }
 
     /// Returns the greatest difference between the virtual clocks of any two running hosts.
@@ -375,6 +421,14 @@ impl World {
         *shown.iter().max().expect("a host") - *shown.iter().min().expect("a host")
     }
 }
+
+/// Returns the map from a host's timeline to its virtual clock after a resume.
+fn line(resumed: Resumption) -> ClockMap<TimelineTime, Virtual> {
+    ClockMap::new(resumed.at, resumed.from, resumed.dilation.rate())
+}
+
+/// Dilations that holders request.
+const FACTORS: [f64; 5] = [0.5, 1.0, 2.0, 3.0, 10.0];
 
 const FAIR: Network = Network {
     loss: 0.0,
@@ -451,6 +505,77 @@ fn few_hosts_and_many_seeds() {
         let pauses = all_get_it(4, 4, seed, bad(loss), LeadMode::Immediate);
         assert!(pauses > 2, "{pauses}");
     }
+}
+
+/// Returns a world in which four hosts have changed the dilation `times` times each, after all have
+/// resumed.
+fn dilated(count: usize, times: usize, seed: u64, loss: f64, late: Option<usize>) -> World {
+    let settings = Settings {
+        dilation: Dilation::new(3.0).expect("a factor"),
+        ..settings()
+    };
+    let mut world = World::new(count, seed, bad(loss), settings);
+    (world.dilates, world.late) = (true, late);
+    // A change that is requested before the start would count from the start.
+    assert!(world.run(Duration::from_s(60), World::all_run), "a start");
+    world.ask(4, times, Duration::from_s(1));
+    assert!(
+        world.run(Duration::from_s(600), World::all_run),
+        "seed {seed}, loss {loss}: not all got it"
+    );
+    world
+}
+
+/// All hosts begin at one dilation, and at every virtual instant all have the same one, whatever is
+/// lost. The clocks differ by no more than the timelines, divided by the dilation.
+#[test]
+fn all_hosts_have_one_rate_at_every_virtual_instant() {
+    let mut changes = 0;
+    let worlds = [(64, 1, 31, 0.05), (64, 1, 32, 0.2)];
+    let few = (0..30).map(|seed| (4, 4, 40 + seed, [0.0, 0.1, 0.2][seed as usize % 3]));
+    for (count, times, seed, loss) in worlds.into_iter().chain(few) {
+        let mut world = dilated(count, times, seed, loss, None);
+        let changed = world.changes();
+        let three = Dilation::new(3.0).expect("a factor");
+        assert_eq!(changed[0], (Instant::ZERO, three), "the start");
+        changes += changed.len();
+        world.run(Duration::from_ms(200), |_| false);
+        let apart = (UNCERTAINTY + UNCERTAINTY).as_ns() as f64;
+        let apart = apart / changed.last().expect("the start").1.factor();
+        let spread = world.spread().as_ns() as f64;
+        assert!(spread <= apart + 1.0, "{spread} {apart}");
+    }
+    assert!(changes > 60, "{changes}");
+}
+
+/// The check above finds a host that changes its rate at another virtual instant than the others.
+#[test]
+#[should_panic(expected = "the dilations differ")]
+fn a_host_that_changes_its_rate_late_is_found() {
+    dilated(4, 4, 40, 0.0, Some(2)).changes();
+}
+
+/// A host that holds the line and has requested a dilation dies. Its request counts for all others
+/// or for none.
+#[test]
+fn the_request_of_a_dead_host_counts_for_all_or_none() {
+    let mut counted = 0;
+    for seed in 0..60 {
+        let mut world = World::new(4, seed, bad(0.1), releasing());
+        assert!(world.run(Duration::from_s(60), World::all_run));
+        world.dilates = true;
+        world.hosts[1].requests = 1;
+        world.at(world.now, Event::Claim(1));
+        // The host has released the line, and its vote may be on the way.
+        let released = |world: &World| world.hosts[1].granted == 1 && !world.hosts[1].holds;
+        assert!(world.run(Duration::from_s(10), released));
+        let more = Duration::from_us(world.random.below(6_000) as i64);
+        world.run(more, |_| false);
+        world.happen(Event::Crash(1));
+        assert!(world.run(Duration::from_s(10), World::all_run));
+        counted += usize::from(!world.changes().is_empty());
+    }
+    assert!(counted > 0 && counted < 60, "{counted}");
 }
 
 /// After 600 pauses, the difference between clocks is no larger than after a few.

@@ -7,6 +7,7 @@
 //! CLOCK_REALTIME at an offset. A host that counts the cycles of a processor core has one more map:
 //! the oscillator drives the core, and the kernel counts the core's RVEC clock ([`DrivenClock`]).
 
+use timeloom_time::convert::saturating_i64;
 use timeloom_time::{ClockMap, Core, Duration, Instant, Rate, Utc};
 
 use crate::RateError;
@@ -284,7 +285,7 @@ impl HostClock {
             + self.walk_ppt
             + self.noise.normal() * oscillator.jitter.as_ppt() as f64;
         // An oscillator is never off by a tenth; a larger error is a mistake in the scenario.
-        RateError::from_ppt(error_ppt.clamp(-1e11, 1e11) as i64).to_rate()
+        RateError::from_ppt(saturating_i64(error_ppt.clamp(-1e11, 1e11))).to_rate()
     }
 }
 

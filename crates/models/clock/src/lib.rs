@@ -18,6 +18,16 @@
 //! The crate reads no clock, starts no thread and opens no socket. `timeloom-publish` and the
 //! daemon do.
 #![forbid(unsafe_code)]
+// Conversions state their result (see `timeloom_time::convert`). Tests count in small numbers.
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss,
+        clippy::cast_lossless
+    )
+)]
 
 pub mod counter;
 pub mod host;

@@ -1,6 +1,7 @@
 //! Specification of an oscillator, and a simulated oscillator that stays within its specification.
 
 use timeloom_time::Duration;
+use timeloom_time::convert::saturating_i64;
 
 use crate::RateError;
 use timeloom_random::Random;
@@ -131,7 +132,7 @@ impl Oscillator {
             let direction = *direction;
             self.slow_ppt = (self.slow_ppt + direction * limit).clamp(-max_ppt, max_ppt);
             let worst = (self.slow_ppt + 0.9 * direction * jitter).clamp(-max_ppt, max_ppt);
-            return RateError::from_ppt(worst as i64);
+            return RateError::from_ppt(saturating_i64(worst));
         }
         let before = self.temperature.error_ppt(self.elapsed_s);
         self.elapsed_s += length_s;
@@ -143,7 +144,9 @@ impl Oscillator {
         // steps.
         let fast = 0.9 * jitter;
         let white = (self.noise.normal() * jitter * 0.3).clamp(-fast, fast);
-        RateError::from_ppt((self.slow_ppt + white).clamp(-max_ppt, max_ppt) as i64)
+        RateError::from_ppt(saturating_i64(
+            (self.slow_ppt + white).clamp(-max_ppt, max_ppt),
+        ))
     }
 }
 

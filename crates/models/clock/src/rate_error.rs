@@ -4,6 +4,7 @@ use core::fmt;
 use core::ops::{Add, Neg, Sub};
 use core::str::FromStr;
 
+use timeloom_time::convert::clamped_i64;
 use timeloom_time::{Duration, Rate};
 
 /// Signed, small difference between a rate and 1, in parts per 10^12 (picoseconds per second).
@@ -65,7 +66,7 @@ impl RateError {
         // anyway.
         let bounded = i128::from(self.0).clamp(-PER_ONE, PER_ONE);
         let bits = one + ((bounded << 64).div_euclid(PER_ONE));
-        Rate::from_bits(bits.max(0) as u128)
+        Rate::from_bits(bits.max(0).cast_unsigned())
     }
 
     /// Returns the error of the inverse rate, `1 / (1 + e) - 1`, with its absolute value rounded
@@ -87,7 +88,7 @@ impl RateError {
 const PER_ONE: i128 = 1_000_000_000_000;
 
 fn saturate(value: i128) -> i64 {
-    value.clamp(i128::from(i64::MIN + 1), i128::from(i64::MAX)) as i64
+    clamped_i64(value).max(i64::MIN + 1)
 }
 
 impl Add for RateError {

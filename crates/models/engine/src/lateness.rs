@@ -1,6 +1,7 @@
 //! Lateness of events: the virtual time between an event's instant and its handling.
 
 use timeloom_time::Duration;
+use timeloom_time::convert::saturating_u64;
 
 /// Limits of the lateness beyond which the results of a run are not trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +53,7 @@ impl Lateness {
     /// Records `count` events, each of which was handled at most `late` after its instant.
     #[inline]
     pub fn record(&mut self, late: Duration, count: u64) {
-        let ns = late.as_ns().max(0) as u64;
+        let ns = late.as_unsigned_ns();
         self.buckets[(u64::BITS - ns.leading_zeros()) as usize] += count;
         self.events += count;
         if late > self.limit.late_after {
@@ -95,7 +96,7 @@ impl Lateness {
 
     /// Returns an upper bound of the lateness that the given fraction of events does not exceed.
     pub fn quantile(&self, fraction: f64) -> Duration {
-        let rank = (fraction * self.events as f64).ceil() as u64;
+        let rank = saturating_u64((fraction * self.events as f64).ceil());
         let mut seen = 0;
         for (bound, count) in self.histogram() {
             seen += count;

@@ -15,6 +15,16 @@
 //! in, and the engine returns when to call again. [`Awake`] helps callers that must be woken in
 //! time.
 #![forbid(unsafe_code)]
+// Conversions state their result (see `timeloom_time::convert`). Tests count in small numbers.
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss,
+        clippy::cast_lossless
+    )
+)]
 
 mod awake;
 mod engine;

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use timeloom_time::convert::{low_u8, low_u32, low_u64, number_of};
+
 use crate::build::{NodeKind, Plan};
 use crate::error::BuildError;
 use crate::fluid::Fluid;
@@ -29,7 +31,9 @@ impl World {
     pub(crate) fn from_plan(plan: Plan) -> Result<Self, BuildError> {
         let segments = Segments::find(&plan)?;
         let v4 = assign(&plan, &segments, Family::V4)?.into_iter();
-        let v4 = v4.map(|(bits, prefix)| (bits as u32, prefix)).collect();
+        let v4 = v4
+            .map(|(bits, prefix)| (low_u32(low_u64(bits)), prefix))
+            .collect();
         let v6 = assign(&plan, &segments, Family::V6)?;
         let addresses = (Book::new(Family::V4, v4), Book::new(Family::V6, v6));
         let (roles, router_count, switches) = roles(&plan);
@@ -37,7 +41,7 @@ impl World {
         let mut routers: Vec<Router> = (0..router_count).map(Router::new).collect();
         let mut arps = Vec::new();
         let mut ports = Vec::with_capacity(plan.ports());
-        for index in 0..plan.ports() as u32 {
+        for index in 0..number_of(plan.ports()) {
             let port = PortId(index);
             let segment = segments.of_port[port.index()];
             let lan = segment != NIL && segments.is_lan[segment as usize];
@@ -52,7 +56,7 @@ impl World {
                 peer_node: plan.owner(port.peer()).0,
                 segment,
                 target: target(&plan, &segments, &roles, segment),
-                arp: if lan { arps.len() as u32 - 1 } else { NIL },
+                arp: if lan { number_of(arps.len()) - 1 } else { NIL },
             });
         }
         for route in &plan.statics {
@@ -106,7 +110,7 @@ fn roles(plan: &Plan) -> (Vec<NodeRole>, u32, Vec<Switch>) {
             let ports = node.ports.iter();
             let ports = ports.map(|port| (*port, plan.mode(*port).clone()));
             switches.push(Switch::new(ports.collect()));
-            NodeRole::Switch(switches.len() as u32 - 1)
+            NodeRole::Switch(number_of(switches.len()) - 1)
         }
     });
     (roles.collect(), routers, switches)
@@ -149,7 +153,10 @@ fn assign(plan: &Plan, segments: &Segments, family: Family) -> Result<Vec<(u128,
                 if next > end {
                     return Err(BuildError::TooLarge);
                 }
-                (network, family.width() - size.trailing_zeros() as u8)
+                (
+                    network,
+                    family.width() - low_u8(size.trailing_zeros().into()),
+                )
             }
         };
         let is_elsewhere = |port: &&PortId| {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use timeloom_time::Duration;
+use timeloom_time::convert::number_of;
 
 use crate::config::{LinkConfig, QueueConfig};
 use crate::error::BuildError;
@@ -76,7 +77,7 @@ impl Plan {
         if alike.is_none() {
             self.kinds.push(link);
         }
-        number as u32
+        number_of(number)
     }
     pub(crate) fn mode(&self, port: PortId) -> &PortMode {
         &self.modes[port.index()]
@@ -105,7 +106,7 @@ impl NetworkBuilder {
             name: name.into(),
             ports: Vec::new(),
         });
-        Node(self.plan.nodes.len() as u32 - 1)
+        Node(number_of(self.plan.nodes.len()) - 1)
     }
 
     /// Adds a host, which has one interface and is a source and destination of traffic.
@@ -138,7 +139,7 @@ impl NetworkBuilder {
         back: LinkConfig,
     ) -> (PortId, PortId) {
         let plan = &mut self.plan;
-        let first = PortId(plan.owners.len() as u32);
+        let first = PortId(number_of(plan.owners.len()));
         // A cable between switches carries all VLANs; a cable from a switch to a station carries
         // the default VLAN (IEEE 802.1Q, 9.6).
         let both = [a, b].map(|node| plan.nodes[node.0 as usize].kind) == [NodeKind::Switch; 2];
@@ -187,7 +188,7 @@ impl NetworkBuilder {
     /// Iterates over all nodes so far, with their names.
     pub fn nodes(&self) -> impl Iterator<Item = (String, Node)> + '_ {
         let nodes = self.plan.nodes.iter().enumerate();
-        nodes.map(|(index, node)| (node.name.clone(), Node(index as u32)))
+        nodes.map(|(index, node)| (node.name.clone(), Node(number_of(index))))
     }
 
     /// Returns the port of `node` for its `index`-th cable, counted from 0; `None` if there is
@@ -233,7 +234,7 @@ fn check(plan: &Plan) -> Result<(), BuildError> {
             });
         }
     }
-    for port in (0..plan.ports() as u32).map(PortId) {
+    for port in (0..number_of(plan.ports())).map(PortId) {
         let link = plan.link(port);
         let (a, b) = (plan.name(port), plan.name(port.peer()));
         if plan.owner(port) == plan.owner(port.peer()) {

@@ -27,6 +27,16 @@
 //! in bits per second on the wire. Sizes are in bytes from the IP header on; the bytes that a link
 //! adds to each packet are its `overhead_bytes`. Links store and forward.
 #![forbid(unsafe_code)]
+// Conversions state their result (see `timeloom_time::convert`). Tests count in small numbers.
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss,
+        clippy::cast_lossless
+    )
+)]
 
 mod assemble;
 mod build;
@@ -58,7 +68,7 @@ pub use config::{ETHERNET_OVERHEAD, Impairment, LinkConfig, QueueConfig, RedConf
 pub use error::BuildError;
 pub use fluid::{FluidConfig, FluidId, FluidLinkStats, FluidPattern, FluidStats};
 pub use ids::{FlowId, Node, TrafficSourceId};
-pub use kernel_tcp::{TcpSeen, TcpTimerStats};
+pub use kernel_tcp::{Acknowledgement, SentSegment, TcpTimerStats};
 pub use node::frame::Frame;
 pub use packet::{Packet, PacketKind, PortId};
 pub use tables::buffers::{Checksum, LARGE, OffloadedWork, Train, TrainProtocol};

@@ -1,5 +1,6 @@
 //! Simulated packet: header fields without payload, in one cache line.
 
+use timeloom_time::convert::{low_u16, low_u32};
 use timeloom_time::{Instant, Virtual};
 
 use crate::bytes::{self, IpHeader};
@@ -265,7 +266,7 @@ impl Packet {
     pub(crate) fn put_echo(&mut self, echo: Instant<Virtual>) {
         let ns = echo.as_ns().cast_unsigned();
         self.flags |= Self::ECHO;
-        (self.seq, self.sack_from) = ((ns >> 32) as u32, ns as u32);
+        (self.seq, self.sack_from) = (low_u32(ns >> 32), low_u32(ns));
     }
 
     /// Removes and returns the echoed instant that the packet carries, if any.
@@ -278,7 +279,7 @@ impl Packet {
 
     /// Returns the length of the headers of each segment, in bytes.
     pub(crate) fn segment_header(&self) -> u16 {
-        (self.sack_from >> 16) as u16
+        low_u16((self.sack_from >> 16).into())
     }
 
     /// Returns the value by which routers select one of several equal-cost paths.

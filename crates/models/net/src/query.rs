@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use timeloom_time::convert::{high_u64, number_of};
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::error::BuildError;
@@ -51,7 +52,7 @@ impl World {
 
     /// Iterates over all addresses of all nodes, in the order of the ports.
     pub fn addresses(&self) -> impl Iterator<Item = (Node, IpAddr)> + '_ {
-        let ports = (0..self.ports.len() as u32).map(PortId);
+        let ports = (0..number_of(self.ports.len())).map(PortId);
         ports.flat_map(|port| {
             let own = Family::BOTH.map(|family| self.ports.address(port, family));
             let node = self.node_of(port);
@@ -115,7 +116,7 @@ impl World {
         let free_ns = self
             .links
             .get(port)
-            .map_or(0, |link| (link.free >> 64) as i64);
+            .map_or(0, |link| high_u64(link.free).cast_signed());
         (Instant::from_ns(free_ns) - now).max(Duration::ZERO)
     }
 
@@ -127,10 +128,10 @@ impl World {
     /// Iterates over all cables, both directions of each, in the order of their ports.
     pub fn cables(&self) -> impl Iterator<Item = Cable> + '_ {
         self.ports.iter().enumerate().map(|(index, port)| Cable {
-            port: PortId(index as u32),
+            port: PortId(number_of(index)),
             from: Node(port.node),
             to: Node(port.peer_node),
-            delay: self.delay(PortId(index as u32)),
+            delay: self.delay(PortId(number_of(index))),
         })
     }
 
@@ -207,8 +208,8 @@ impl World {
     /// Iterates over the end hosts of all flows, and then of all sources.
     pub fn traffic_ends(&self) -> impl Iterator<Item = (Node, Node)> + '_ {
         let (flows, sources) = self.traffic_counts();
-        let flows = (0..flows as u32).filter_map(|flow| self.flow_line(flow));
-        let sources = (0..sources as u32).filter_map(|source| self.source_line(source));
+        let flows = (0..number_of(flows)).filter_map(|flow| self.flow_line(flow));
+        let sources = (0..number_of(sources)).filter_map(|source| self.source_line(source));
         let lines = flows.chain(sources);
         lines.map(|line| (self.node_of(line.from), self.node_of(line.to)))
     }

@@ -7,6 +7,8 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
+use timeloom_time::convert::{low_u32, number_of};
+
 use crate::packet::PortId;
 
 /// Next hop of a packet: out of `port`, to interface `via` of the next router.
@@ -48,14 +50,18 @@ impl Routes {
         let mut incoming: Vec<Vec<(u32, u32)>> = vec![Vec::new(); routers];
         for (from, list) in edges.iter().enumerate() {
             for edge in list {
-                incoming[edge.to as usize].push((from as u32, edge.cost));
+                incoming[edge.to as usize].push((number_of(from), edge.cost));
             }
         }
         let mut table = vec![NO_WAY; routers * routers];
         // The first groups of a router contain one neighbour each.
         let mut sets: Vec<Vec<Vec<u16>>> = edges
             .iter()
-            .map(|list| (0..list.len() as u16).map(|edge| vec![edge]).collect())
+            .map(|list| {
+                (0..edge_number(list.len()))
+                    .map(|edge| vec![edge])
+                    .collect()
+            })
             .collect();
         let mut known: HashMap<(u32, Vec<u16>), u16> = HashMap::new();
         for target in 0..routers {
@@ -70,7 +76,7 @@ impl Routes {
                     .iter()
                     .enumerate()
                     .filter(|(_, edge)| far(edge) == here);
-                let mut best = best.map(|(index, _)| index as u16);
+                let mut best = best.map(|(index, _)| edge_number(index));
                 let (Some(first), second) = (best.next(), best.next()) else {
                     continue;
                 };
@@ -81,10 +87,10 @@ impl Routes {
                         set.extend(best);
                         let sets = &mut sets[router];
                         *known
-                            .entry((router as u32, set))
+                            .entry((number_of(router), set))
                             .or_insert_with_key(|(_, set)| {
                                 sets.push(set.clone());
-                                sets.len() as u16 - 1
+                                edge_number(sets.len()) - 1
                             })
                     }
                 };
@@ -100,11 +106,11 @@ impl Routes {
             ..Self::default()
         };
         for (list, sets) in edges.iter().zip(sets) {
-            routes.first_group.push(routes.groups.len() as u32);
+            routes.first_group.push(number_of(routes.groups.len()));
             for set in sets {
                 routes
                     .groups
-                    .push((routes.hops.len() as u32, set.len() as u32));
+                    .push((number_of(routes.hops.len()), number_of(set.len())));
                 let hops = set.iter().map(|edge| list[usize::from(*edge)].hop);
                 routes.hops.extend(hops);
             }
@@ -128,7 +134,7 @@ impl Routes {
         } else {
             // The hash includes the router; otherwise all routers would make the same choice.
             let mixed = (u64::from(flow) << 32 | u64::from(router)).wrapping_mul(MIX);
-            (((mixed >> 32) * u64::from(count)) >> 32) as u32
+            low_u32(((mixed >> 32) * u64::from(count)) >> 32)
         };
         Some(self.hops[(start + choice) as usize])
     }
@@ -137,10 +143,16 @@ impl Routes {
 /// An odd number near 2^64 divided by the golden ratio, as multiplier of the hash.
 const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 
+/// Returns the number of an edge or of a group of edges of one router.
+fn edge_number(index: usize) -> u16 {
+    let number = u16::try_from(index).ok().filter(|it| *it != NO_WAY);
+    number.expect("a router has fewer than 65,535 edges and groups of them")
+}
+
 fn distances(incoming: &[Vec<(u32, u32)>], target: usize) -> Vec<u64> {
     let mut distance = vec![u64::MAX; incoming.len()];
     distance[target] = 0;
-    let mut heap = BinaryHeap::from([Reverse((0u64, target as u32))]);
+    let mut heap = BinaryHeap::from([Reverse((0u64, number_of(target)))]);
     while let Some(Reverse((here, router))) = heap.pop() {
         if here > distance[router as usize] {
             continue;

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use timeloom_time::convert::number_of;
+
 use crate::build::{NodeKind, Plan};
 use crate::error::BuildError;
 use crate::packet::{NIL, PortId};
@@ -51,7 +53,7 @@ impl Segments {
         };
         let mut set_of_port = vec![usize::MAX; plan.ports()];
         let mut lan_sets = Vec::new();
-        for cable in 0..plan.ports() as u32 / 2 {
+        for cable in 0..number_of(plan.ports()) / 2 {
             let (a, b) = (PortId(cable * 2), PortId(cable * 2 + 1));
             let mismatch = || BuildError::VlanMismatch(plan.name(a), plan.name(b));
             match (is_switch(a), is_switch(b)) {
@@ -100,10 +102,10 @@ impl Segments {
             }
             let number = *numbers.entry(sets.find(*set)).or_insert_with(|| {
                 members.push(Vec::new());
-                members.len() as u32 - 1
+                number_of(members.len()) - 1
             });
             of_port[port] = number;
-            members[number as usize].push(PortId(port as u32));
+            members[number as usize].push(PortId(number_of(port)));
         }
         let mut is_lan = vec![false; members.len()];
         for set in lan_sets {
@@ -118,7 +120,7 @@ impl Segments {
 }
 
 fn used_vlans(plan: &Plan) -> BTreeSet<u16> {
-    let ports = (0..plan.ports() as u32).map(PortId);
+    let ports = (0..number_of(plan.ports())).map(PortId);
     ports
         .filter(|port| plan.node(*port).kind == NodeKind::Switch)
         .filter_map(|port| match plan.mode(port) {

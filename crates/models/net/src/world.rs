@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use timeloom_time::convert::number_of;
+
 use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Agenda, NodeId, Random};
 
@@ -91,7 +93,7 @@ impl World {
         }
         let (from, to) = self.ends(from, to)?;
         self.flows.push(Flow::new(from, to, &config));
-        Ok(FlowId(self.flows.len() as u32 - 1))
+        Ok(FlowId(number_of(self.flows.len()) - 1))
     }
 
     /// Adds a source of datagrams between two hosts.
@@ -110,7 +112,7 @@ impl World {
             return Err(BuildError::BadTraffic(fault));
         }
         let (from, to) = self.ends(from, to)?;
-        let index = self.sources.len() as u32;
+        let index = number_of(self.sources.len());
         let random = Random::new(self.seed, 1 << 32 | u64::from(index));
         self.sources.push(Source::new(config, from, to, random));
         Ok(TrafficSourceId(index))

@@ -52,7 +52,7 @@ impl SigningConfig {
             secret.keep(Box::<MemoryLedger>::default());
             let member = RingMember {
                 clock: PtpNode::identity_at(world, *node),
-                index: index as u16,
+                index: member_index(index),
                 epoch: EPOCH,
                 key: secret.public(),
                 grandmaster: *role == Role::Grandmaster,
@@ -65,7 +65,7 @@ impl SigningConfig {
         let all = secrets.into_iter().zip(clocks).enumerate();
         let all = all.map(|(index, (secret, (node, _)))| Security {
             clock: PtpNode::identity_at(world, *node),
-            index: index as u16,
+            index: member_index(index),
             secret,
             epoch: EPOCH,
             ring: Arc::clone(&ring),
@@ -79,4 +79,9 @@ impl SigningConfig {
         });
         Ok(all.collect())
     }
+}
+
+/// Returns the index of a clock in the key file.
+fn member_index(index: usize) -> u16 {
+    u16::try_from(index).expect("a network has at most 65,536 clocks with keys")
 }

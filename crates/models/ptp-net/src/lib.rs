@@ -17,6 +17,16 @@
 //! True time is known in a simulation: [`SyncMeasurement`] contains a slave's measurement and the
 //! true value.
 #![forbid(unsafe_code)]
+// Conversions state their result (see `timeloom_time::convert`). Tests count in small numbers.
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss,
+        clippy::cast_lossless
+    )
+)]
 
 mod clock;
 mod envelope;

@@ -123,7 +123,7 @@ impl PtpNode {
         };
         let start = LOCAL.at(options.begins);
         let machine = if is_switch {
-            let count = ports.len() as u16;
+            let count = port_number(ports.len() - 1);
             let mut config = TransparentConfig::new(identity, count, options.profile);
             config.security = options.security.clone();
             ClockMachine::transparent(config, start)
@@ -335,7 +335,7 @@ impl Resident for PtpNode {
         };
         self.look_at(now, frame.first_bit, &packet, sender);
         let stamp = is_event(&packet).then(|| self.clock.stamp(now, frame.first_bit));
-        let port = frame.port as u16 + 1;
+        let port = port_number(frame.port);
         self.machine
             .handle_receive(LOCAL.at(now), port, &packet, stamp);
         self.act(now, out);
@@ -361,7 +361,7 @@ impl Resident for PtpNode {
             _ => Duration::ZERO,
         };
         let stamp: Option<Stamp> = at.map(|at| self.clock.stamp(now, at) + lie);
-        let port = port as u16 + 1;
+        let port = port_number(port);
         self.machine
             .handle_transmit_stamp(LOCAL.at(now), port, token, stamp);
         self.act(now, out);
@@ -392,6 +392,11 @@ impl fmt::Debug for PtpNode {
             .field("tally", &self.tally)
             .finish_non_exhaustive()
     }
+}
+
+/// Returns the number of the port with this index; PTP counts from 1 (IEEE 1588-2019, 7.5.2.3).
+fn port_number(index: usize) -> u16 {
+    u16::try_from(index + 1).expect("a device has fewer than 65,536 ports")
 }
 
 fn message_type(packet: &PtpPacket) -> Option<MessageType> {

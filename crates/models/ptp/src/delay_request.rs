@@ -57,7 +57,7 @@ impl DelayRequest {
             .as_ns()
             .saturating_mul(2)
             .max(1);
-        self.next_at = now + Duration::from_ns((random.next_u64() >> 1) as i64 % double);
+        self.next_at = now + Duration::from_ns((random.next_u64() >> 1).cast_signed() % double);
         if self.forward.is_none() {
             return; // there is nothing to combine it with yet
         }

@@ -127,7 +127,7 @@ impl PeerDelay {
         // The interval varies by up to a tenth, so that clocks do not send in phase (9.5.13.2
         // requires only the average).
         let tenth = interval.as_ns() / 10;
-        let shift = random.next_u64() as i64 % tenth.max(1);
+        let shift = random.next_u64().cast_signed() % tenth.max(1);
         self.next_at = now + interval + Duration::from_ns(shift);
         if now - self.measured_at > Duration::from_ns(interval.as_ns().saturating_mul(LOST_AFTER)) {
             self.neighbour = None;
@@ -425,5 +425,5 @@ impl PeerDelay {
 /// Returns a random time within the first second of the epoch. Its 30 random bits must be below
 /// 10^9, so it has 29.9 bits of randomness.
 pub(crate) fn nonce(random: &mut dyn RandomSource) -> Timestamp {
-    Timestamp::from_ns((random.next_u64() % 1_000_000_000) as i64)
+    Timestamp::from_ns((random.next_u64() % 1_000_000_000).cast_signed())
 }

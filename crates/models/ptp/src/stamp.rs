@@ -1,6 +1,7 @@
 //! Conversion of timestamps to the formats of messages.
 
 use timeloom_time::Duration;
+use timeloom_time::convert::saturating_i64;
 use timeloom_wire::{Stamp, TimeInterval, Timestamp};
 
 /// Converts a timestamp to the format in messages: seconds and nanoseconds since the same epoch. An
@@ -19,5 +20,9 @@ pub(crate) const fn interval(length: Duration) -> TimeInterval {
 /// nanoseconds.
 pub(crate) fn scaled(length: Duration, ppb: f64) -> TimeInterval {
     let exact = interval(length);
-    TimeInterval(exact.0.saturating_add((exact.0 as f64 * ppb * 1e-9) as i64))
+    TimeInterval(
+        exact
+            .0
+            .saturating_add(saturating_i64(exact.0 as f64 * ppb * 1e-9)),
+    )
 }

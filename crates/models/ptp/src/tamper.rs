@@ -26,7 +26,7 @@ impl Tamper {
         let Ok((header, _)) = Header::parse(message) else {
             return false;
         };
-        if header.message_type != MessageType::FollowUp || message.len() < PLAIN {
+        if header.message_type != MessageType::FollowUp || message.len() < usize::from(PLAIN) {
             return false;
         }
         let signed = message.len() > EPOCH;
@@ -36,8 +36,8 @@ impl Tamper {
             }
             Self::Origin => message[ORIGIN_LAST] ^= 0x40,
             Self::Strip if signed => {
-                message.truncate(PLAIN);
-                return patch_length(message, PLAIN as u16).is_ok();
+                message.truncate(usize::from(PLAIN));
+                return patch_length(message, PLAIN).is_ok();
             }
             Self::RemoveHop => return remove_last_hop(message),
             Self::Epoch if signed => message[EPOCH] ^= 0x40,
@@ -48,7 +48,7 @@ impl Tamper {
 }
 
 /// Length of a Follow_Up without TLVs, in octets.
-const PLAIN: usize = 44;
+const PLAIN: u16 = 44;
 /// Offset of the last octet of `preciseOriginTimestamp`.
 const ORIGIN_LAST: usize = 43;
 /// Offsets in a message of the signed TLV's length.
@@ -76,7 +76,9 @@ fn remove_last_hop(bytes: &mut Vec<u8>) -> bool {
     }
     bytes.drain(end - each..end);
     bytes[HOPS] -= 1;
-    let length = bytes.len() as u16;
+    let Ok(length) = u16::try_from(bytes.len()) else {
+        return false;
+    };
     bytes[TLV_LENGTH].copy_from_slice(&(length - 48).to_be_bytes());
     patch_length(bytes, length).is_ok()
 }

@@ -4,6 +4,16 @@
 //! defined here and not by a library, which may change its default generator between versions.
 //! Neither generator is suitable for secrets.
 #![forbid(unsafe_code)]
+// Conversions state their result. Tests count in small numbers.
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss,
+        clippy::cast_lossless
+    )
+)]
 
 mod split_mix;
 mod xoshiro;

@@ -48,7 +48,9 @@ impl Random {
     /// distribution is below (high - low) / 2^64.
     #[inline]
     pub fn between(&mut self, low: i64, high: i64) -> i64 {
-        low + self.below(high.saturating_sub(low).max(1) as u64) as i64
+        low + self
+            .below(high.saturating_sub(low).max(1).cast_unsigned())
+            .cast_signed()
     }
 
     /// Returns a number in `0.0..1.0`, a multiple of 2^-53.

@@ -5,6 +5,16 @@
 //! install the program. Tests that a machine cannot run are excluded by name, in
 //! `scripts/exclusions`.
 #![forbid(unsafe_code)]
+// Conversions state their result. Tests count in small numbers.
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss,
+        clippy::cast_lossless
+    )
+)]
 
 mod address;
 mod built;

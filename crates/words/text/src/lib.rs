@@ -4,6 +4,16 @@
 //! the programs. [`one_line`] makes a name that a program has chosen harmless within a message.
 //! Both have the same rule of characters.
 #![forbid(unsafe_code)]
+// Conversions state their result. Tests count in small numbers.
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss,
+        clippy::cast_lossless
+    )
+)]
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

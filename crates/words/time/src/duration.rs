@@ -2,6 +2,8 @@
 
 use core::ops::{Add, AddAssign, Neg, Sub, SubAssign};
 
+use crate::convert::saturating_i64;
+
 /// A signed length of time in whole nanoseconds; the range is ± 292 years.
 ///
 /// Arithmetic saturates instead of wrapping: a deadline that is too far away to be represented
@@ -44,6 +46,21 @@ impl Duration {
     /// Returns the length in nanoseconds.
     pub const fn as_ns(self) -> i64 {
         self.0
+    }
+
+    /// Returns the length in nanoseconds; 0 if it is negative.
+    pub const fn as_unsigned_ns(self) -> u64 {
+        if self.0 < 0 {
+            0
+        } else {
+            self.0.cast_unsigned()
+        }
+    }
+
+    /// Returns a length of `ns` nanoseconds, rounded towards zero; saturates, and is zero for a
+    /// value that is not a number.
+    pub const fn from_ns_f64(ns: f64) -> Self {
+        Self(saturating_i64(ns))
     }
 
     /// Returns the length in seconds, rounded to the nearest double. Meant for display and plots,

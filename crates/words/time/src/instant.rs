@@ -96,12 +96,12 @@ impl Instant<Counter> {
     /// Returns the instant at which the counter shows `ticks`. Values of 2^63 and more (over a
     /// century at 2 GHz) are not supported.
     pub const fn from_ticks(ticks: u64) -> Self {
-        Self::from_units(ticks as i64)
+        Self::from_units(ticks.cast_signed())
     }
 
     /// Returns the counter's value, in ticks.
     pub const fn as_ticks(self) -> u64 {
-        self.units as u64
+        self.units.cast_unsigned()
     }
 }
 

@@ -1,5 +1,6 @@
 //! The linear map between two clocks.
 
+use crate::convert::{clamped_i64, low_u64};
 use crate::{Duration, Instant, Rate, Scale};
 
 /// A clock as a linear map from another clock: `out0 + rate * (in - in0)`.
@@ -34,10 +35,11 @@ impl<In: Scale, Out: Scale> ClockMap<In, Out> {
     /// `out0`. `at` may be before or after `in0`.
     pub const fn at(&self, at: Instant<In>) -> Instant<Out> {
         let delta = at.as_ns() as i128 - self.in0.as_ns() as i128;
-        let moved = self.rate.apply(delta.unsigned_abs() as u64) as i128;
+        // The difference of two i64 has 64 bits and a sign.
+        let moved = self.rate.apply(low_u64(delta.unsigned_abs())) as i128;
         let signed = if delta < 0 { -moved } else { moved };
         let out = self.out0.as_ns() as i128 + signed;
-        Instant::from_ns(clamp(out))
+        Instant::from_ns(clamped_i64(out))
     }
 
     /// Returns the earliest input instant, at or after `in0`, at which the output clock shows
@@ -48,13 +50,13 @@ impl<In: Scale, Out: Scale> ClockMap<In, Out> {
         if missing <= 0 {
             return Some(self.in0);
         }
-        match self.rate.units_until(missing as u64) {
+        match self.rate.units_until(low_u64(missing.unsigned_abs())) {
             Some(units) => {
                 let at = self.in0.as_ns() as i128 + units as i128;
                 if at > i64::MAX as i128 {
                     None
                 } else {
-                    Some(Instant::from_ns(at as i64))
+                    Some(Instant::from_ns(clamped_i64(at)))
                 }
             }
             None => None,
@@ -78,16 +80,6 @@ impl<In: Scale, Out: Scale> ClockMap<In, Out> {
             out0: next.at(self.out0),
             rate: self.rate.times(next.rate),
         }
-    }
-}
-
-const fn clamp(value: i128) -> i64 {
-    if value > i64::MAX as i128 {
-        i64::MAX
-    } else if value < i64::MIN as i128 {
-        i64::MIN
-    } else {
-        value as i64
     }
 }
 

@@ -1,5 +1,7 @@
 //! The rate of one clock relative to another.
 
+use crate::convert::{clamped_u64, saturating_u64, saturating_u128};
+
 /// Units of one clock per unit of another, as a non-negative 64.64 fixed-point number. The
 /// resolution is 2^-64, which makes an error below 0.02 ns in a day at 3 GHz.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,9 +34,9 @@ impl Rate {
             return None;
         }
         // The conversion is exact: a double has 53 significant bits, and both halves have 64.
-        let whole = value as u64;
+        let whole = saturating_u64(value);
         let fraction = (value - whole as f64) * TWO_64;
-        Some(Self(((whole as u128) << 64) + fraction as u128))
+        Some(Self((u128::from(whole) << 64) + saturating_u128(fraction)))
     }
 
     /// Returns the rate as a double, for display.
@@ -77,11 +79,7 @@ impl Rate {
         let whole = (self.0 >> 64).saturating_mul(units as u128);
         let part = ((self.0 & MASK) * units as u128) >> 64;
         let sum = whole.saturating_add(part);
-        if sum > u64::MAX as u128 {
-            u64::MAX
-        } else {
-            sum as u64
-        }
+        clamped_u64(sum)
     }
 
     /// Returns the least `n` with `apply(n) >= units`; `None` for a stopped clock or if `n` would
@@ -97,7 +95,7 @@ impl Rate {
         if n > u64::MAX as u128 {
             None
         } else {
-            Some(n as u64)
+            Some(clamped_u64(n))
         }
     }
 

@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use timeloom_time::convert::low_u8;
+
 use crate::{EmitError, MessageType, ParseError, Reader, Writer};
 
 /// Ethertype of PTP over Ethernet.
@@ -59,7 +61,7 @@ impl VlanTag {
     /// Decodes the 16-bit tag control information.
     pub const fn from_tci(tci: u16) -> Self {
         Self {
-            priority: (tci >> 13) as u8,
+            priority: low_u8((tci >> 13) as u64),
             drop_eligible: tci & 0x1000 != 0,
             vid: tci & 0x0fff,
         }

@@ -172,7 +172,7 @@ impl Header {
             source: PortIdentity::parse(&mut from)?,
             sequence_id: from.u16()?,
             control: from.u8()?,
-            log_message_interval: from.u8()? as i8,
+            log_message_interval: from.u8()?.cast_signed(),
         };
         Ok((header, body))
     }
@@ -180,17 +180,18 @@ impl Header {
     /// Writes the header with `messageLength` zero; the caller overwrites that field once the
     /// length of the message is known.
     pub(crate) fn emit(&self, to: &mut Writer<'_>) -> Result<(), EmitError> {
-        to.u8(((self.sdo_id >> 4) as u8 & 0xf0) | self.message_type as u8)?;
+        let [major_sdo, minor_sdo] = (self.sdo_id & 0xfff).to_be_bytes();
+        to.u8(major_sdo << 4 | self.message_type as u8)?;
         to.u8(self.minor_version << 4 | 2)?;
         to.u16(0)?;
         to.u8(self.domain)?;
-        to.u8(self.sdo_id as u8)?;
+        to.u8(minor_sdo)?;
         to.u16(self.flags.0)?;
         to.put(&self.correction.0.to_be_bytes())?;
         to.u32(self.message_type_specific)?;
         self.source.emit(to)?;
         to.u16(self.sequence_id)?;
         to.u8(self.control)?;
-        to.u8(self.log_message_interval as u8)
+        to.u8(self.log_message_interval.cast_unsigned())
     }
 }

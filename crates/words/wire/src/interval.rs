@@ -129,11 +129,11 @@ impl FromStr for TimeInterval {
         let whole: u64 = whole.parse().map_err(|_| NoInterval)?;
         let rest: u128 = fraction.parse().map_err(|_| NoInterval)?;
         let scaled = rest << 16;
-        let unit = 10u128.pow(fraction.len() as u32);
+        let unit = fraction.bytes().fold(1u128, |unit, _| unit * 10);
         if !scaled.is_multiple_of(unit) {
             return Err(NoInterval);
         }
-        let size = (i128::from(whole) << 16) + (scaled / unit) as i128;
+        let size = (i128::from(whole) << 16) + (scaled / unit).cast_signed();
         let value = if negative { -size } else { size };
         i64::try_from(value).map(Self).map_err(|_| NoInterval)
     }

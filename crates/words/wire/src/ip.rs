@@ -1,5 +1,7 @@
 //! The Internet checksum (RFC 1071).
 
+use timeloom_time::convert::low_u16;
+
 /// Sum of 16-bit words; the carries are added when the checksum is taken.
 #[derive(Default)]
 pub(crate) struct Checksum(u32);
@@ -18,6 +20,7 @@ impl Checksum {
 
     pub(crate) fn finish(self) -> u16 {
         let once = (self.0 & 0xffff) + (self.0 >> 16);
-        !((once & 0xffff) + (once >> 16)) as u16
+        let twice = (once & 0xffff) + (once >> 16);
+        !low_u16(u64::from(twice))
     }
 }

@@ -1,5 +1,7 @@
 //! Instants in the format of PTP messages.
 
+use timeloom_time::convert::low_u32;
+
 use crate::{EmitError, ParseError, Reader, Writer};
 
 /// Seconds and nanoseconds since the epoch of the timescale (IEEE 1588-2008, 5.3.3). PTP's epoch is
@@ -34,17 +36,17 @@ impl Timestamp {
             return Self::ZERO;
         }
         Self {
-            seconds: ns as u64 / 1_000_000_000,
-            nanoseconds: (ns % 1_000_000_000) as u32,
+            seconds: ns.cast_unsigned() / 1_000_000_000,
+            nanoseconds: low_u32(ns.cast_unsigned() % 1_000_000_000),
         }
     }
 
     /// Returns nanoseconds since the epoch; saturates in the year 2262.
     pub const fn as_ns(self) -> i64 {
-        if self.seconds > i64::MAX as u64 / 1_000_000_000 - 1 {
+        if self.seconds > i64::MAX.cast_unsigned() / 1_000_000_000 - 1 {
             return i64::MAX;
         }
-        (self.seconds * 1_000_000_000 + self.nanoseconds as u64) as i64
+        (self.seconds * 1_000_000_000 + self.nanoseconds as u64).cast_signed()
     }
 
     /// Returns the whole seconds since the epoch.

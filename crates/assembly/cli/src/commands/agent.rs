@@ -185,7 +185,8 @@ impl Agent {
             .host(host.as_str())
             .wire(move |_, _| its)
             .build();
-        let control = Arc::new(AgreedControl::new(Arc::clone(&session), bus));
+        let control = AgreedControl::new(Arc::clone(&session), bus, Arc::clone(&line));
+        let control = Arc::new(control);
         serve(&control)?;
         self.wait_for_start(&*line)?;
         super::exec::ignore_terminal_signals();
@@ -302,6 +303,7 @@ impl Agent {
             session: self.name,
             timeloom: std::env::current_exe()
                 .map_err(|error| Failure::run(format!("finding this program: {error}")))?,
+            log_json: super::logging::is_json(),
             stop,
             say: Arc::new(|text| note!("timeloom agent: {text}")),
         };

@@ -1,5 +1,5 @@
 //! Requests to a running session: `timeloom ps`, `pause`, `resume`, `dilate`, `step`, `run-until`,
-//! `skip`, `query`, `register`, `unregister`.
+//! `skip`, `register`, `unregister`.
 
 use std::process::ExitCode;
 
@@ -16,10 +16,10 @@ use timeloom_time::Duration;
 pub(crate) struct Target {
     /// Name of the session; may be omitted if only one is running
     #[arg(long)]
-    name: Option<String>,
+    pub(crate) name: Option<String>,
     /// Print one JSON object per line
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
 impl Target {
@@ -130,7 +130,8 @@ impl Ps {
 /// Change the number of wall seconds per virtual second
 ///
 /// Programs that wait follow at once: from now on the rest of their wait takes more or less wall
-/// time.
+/// time. If the session agrees on its pauses with other machines (agents), the clocks of all change
+/// at one virtual instant, in a pause.
 #[derive(Args)]
 #[command(after_help = "Example: timeloom dilate 10   timeloom dilate 2 --host plc1")]
 pub(crate) struct Dilate {
@@ -305,7 +306,8 @@ fn print_silent(name: &str, error: &ControlError, json: bool) {
     }
 }
 
-fn print(status: &StatusText, json: bool) {
+/// Prints a status, on one line or as an object.
+pub(crate) fn print(status: &StatusText, json: bool) {
     if json {
         say!(
             "{}",

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use clap::Args;
 use timeloom_exit::Failure;
 use timeloom_guest::{EnterCommand, enter};
+use timeloom_sys::environment;
 
 use super::identity::Identity;
 use super::terminal::Terminal;
@@ -67,6 +68,7 @@ pub(crate) fn run(
         command: command.iter().map(text).collect::<Result<_, _>>()?,
         directory: text(&directory.into_os_string())?,
         env: std::env::vars_os()
+            .filter(|(name, _)| name != environment::LOG)
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect(),
         terminal: is_interactive,

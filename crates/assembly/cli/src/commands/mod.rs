@@ -19,10 +19,12 @@ mod hold;
 mod identity;
 mod inside;
 mod interruption;
+mod logging;
 mod logs;
 mod manual;
 mod new;
 mod ptp;
+mod query;
 mod report;
 mod run;
 mod schema;
@@ -34,6 +36,7 @@ mod table;
 mod terminal;
 mod timeline;
 mod vm;
+mod why;
 mod words;
 
 use sibling::{Sibling, Words};
@@ -49,6 +52,10 @@ use sibling::{Sibling, Words};
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Command,
+    /// Log as one JSON object per line, to stderr; the variable TIMELOOM_LOG is the filter, by
+    /// default `info`
+    #[arg(long, global = true)]
+    log_json: bool,
 }
 
 // A comment on a variant would replace the command's own text in `--help`. Only variants whose
@@ -67,8 +74,7 @@ enum Command {
     Step(control::Step),
     RunUntil(control::RunUntil),
     Skip(control::Skip),
-    /// Show a session's clock: virtual time, wall time, total paused, dilation
-    Query(control::Target),
+    Query(query::Query),
     Register(control::Register),
     Unregister(control::Unregister),
     Leave(engine::Leave),
@@ -112,7 +118,7 @@ impl Arguments {
 
 /// Executes the command. The exit code is 0, or that of the program that `exec` has run.
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
-    use timeloom_guest::Request;
+    logging::install(arguments.log_json)?;
     if matches!(
         arguments.command,
         Command::Exec(_)
@@ -144,7 +150,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Step(command) => command.run(),
         Command::RunUntil(command) => command.run(),
         Command::Skip(command) => command.run(),
-        Command::Query(target) => target.send(&Request::Query),
+        Command::Query(command) => command.run(),
         Command::Register(command) => command.run(),
         Command::Unregister(command) => command.run(),
         Command::Leave(command) => command.run(),

@@ -144,6 +144,7 @@ fn make(
         places: Some(places.clone()),
         session: session.to_owned(),
         interrupted: Arc::clone(interrupted),
+        log_json: super::logging::is_json(),
         progress: Box::new(move |progress| display.show(progress)),
         warn: Arc::new(|text| note!("timeloom: {text}")),
     };

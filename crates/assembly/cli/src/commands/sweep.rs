@@ -100,6 +100,7 @@ impl Sweep {
             retry_failed: self.retry_failed,
             timeloom: std::env::current_exe()
                 .map_err(|error| Failure::run(format!("finding this program: {error}")))?,
+            log_json: super::logging::is_json(),
         };
         let swept = sweep(&request, &interrupted, progress).map_err(failure)?;
         if self.json {

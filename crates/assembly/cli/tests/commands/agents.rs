@@ -43,6 +43,28 @@ impl Machines {
         Agent(command.stdout(Stdio::null()).spawn().expect("an agent"))
     }
 
+    /// Changes the dilation of all machines through one of them.
+    pub(crate) fn dilate(&self, index: usize, factor: f64) {
+        let factor = factor.to_string();
+        let done = timeloom(&["dilate", &factor, "--name", &self.session(index)]);
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success(), "dilate {factor}: {said}");
+    }
+
+    /// Reads the clocks of the first `count` machines in turn, and checks that each reading lies
+    /// between the two readings of the first machine's clock around it. The clocks must not be
+    /// paused meanwhile.
+    pub(crate) fn check_readings(&self, count: usize, times: usize) {
+        let read = |index: usize| self.query(index)["virtual_ns"].as_i64().expect("a clock");
+        for _ in 0..times {
+            for index in 1..count {
+                let (before, there, after) = (read(0), read(index), read(0));
+                let is_between = before - APART_NS < there && there < after + APART_NS;
+                assert!(is_between, "{index}: {before} {there} {after}");
+            }
+        }
+    }
+
     pub(crate) fn log(&self, index: usize) -> Vec<serde_json::Value> {
         let text = fs::read_to_string(self.scratch.path(NAMES[index])).expect("a log");
         let lines = text.lines().map(serde_json::from_str);
@@ -54,6 +76,10 @@ impl Machines {
         fs::read_to_string(path).expect("its errors")
     }
 }
+
+/// Maximum difference between the clocks of two machines that share a kernel, in virtual
+/// nanoseconds. It is many times the error with which a session follows the kernel's clock.
+const APART_NS: i64 = 1_000_000;
 
 /// Long enough that no machine is declared dead on a busy host.
 const PATIENT: [&str; 2] = ["--patience", "60s"];
@@ -152,11 +178,97 @@ fn the_last_of_two_holds_lets_all_go() {
             (machines.query(index)["virtual_ns"].as_i64()? > at).then_some(())
         });
     }
-    // A request that would make the clocks differ must be refused.
-    for request in [["dilate", "2"], ["run-until", "+1s"]] {
+    // A request that would make the clocks differ must be refused, and an impossible one must not
+    // stop the machines.
+    for (request, says) in [
+        (["run-until", "+1s"], "agreed on with other machines"),
+        (["dilate", "2e6"], "a dilation of 2000000 is not possible"),
+    ] {
         let asked = timeloom(&[&request[..], &["--name", &machines.session(0)]].concat());
-        let said = String::from_utf8_lossy(&asked.stderr);
-        assert!(said.contains("agreed on with other machines"), "{said}");
+        let said = String::from_utf8_lossy(&asked.stderr).replace('\n', " ");
+        assert!(said.contains(says), "{says}: {said}");
+    }
+}
+
+/// Any machine can change the rate of all. All must change at the same virtual nanosecond, and a
+/// reading of a clock must lie between two readings of another machine's clock around it.
+#[test]
+fn agents_change_their_rate_at_one_virtual_instant() {
+    let machines = Machines::new("dilated", 3);
+    let agents = machines.agents(3, &PATIENT);
+    let factors = [3.0, 0.5, 20.0, 1.0];
+    for (turn, factor) in factors.into_iter().enumerate() {
+        machines.dilate(turn % 3, factor);
+        for index in 0..3 {
+            wait_for("all have changed", || {
+                let status = machines.query(index);
+                let is_new = status["dilation"].as_f64() == Some(factor);
+                (is_new && status["paused"] == false).then_some(())
+            });
+        }
+        machines.check_readings(3, 4);
+    }
+    // In a pause that another machine prolongs, the change is made when the pause ends.
+    let (hold, at) = machines.hold(1);
+    machines.dilate(0, 4.0);
+    assert_eq!(machines.query(2)["virtual_ns"].as_i64(), Some(at));
+    let_go(hold);
+    for index in 0..3 {
+        wait_for("it goes on", || {
+            let status = machines.query(index);
+            let goes_on = status["virtual_ns"].as_i64()? > at;
+            (goes_on && status["dilation"].as_f64() == Some(4.0)).then_some(())
+        });
+    }
+    let logs: Vec<_> = (0..3)
+        .map(|index| {
+            wait_for("all pauses are in the log", || {
+                let log = machines.log(index);
+                (log.len() > factors.len() + 1).then_some(log)
+            })
+        })
+        .collect();
+    drop(agents);
+    for key in ["pause", "at_ns", "dilation", "resumed_wall_ns"] {
+        let of = |index: usize| -> Vec<_> { logs[index].iter().map(|it| &it[key]).collect() };
+        assert_eq!(of(0), of(1), "{key}");
+        assert_eq!(of(0), of(2), "{key}");
+    }
+    let dilations: Vec<_> = logs[0]
+        .iter()
+        .filter_map(|it| it["dilation"].as_f64())
+        .collect();
+    assert_eq!(dilations, [1.0, 3.0, 0.5, 20.0, 1.0, 4.0]);
+}
+
+/// If a machine dies after it has requested another rate, the others must continue at one rate, and
+/// must be able to change it.
+#[test]
+fn a_dead_machine_leaves_the_others_at_one_rate() {
+    let machines = Machines::new("dilated-dead", 3);
+    let mut agents = machines.agents(3, &["--patience", "3s", "--on-silence", "release"]);
+    // The machine dies while its change waits for the end of another machine's pause.
+    let (hold, at) = machines.hold(0);
+    machines.dilate(1, 3.0);
+    drop(agents.remove(1));
+    std::thread::sleep(Duration::from_millis(100));
+    let_go(hold);
+    let rates: Vec<Option<f64>> = [0, 2]
+        .map(|index| {
+            wait_for("the others go on", || {
+                let status = machines.query(index);
+                (status["virtual_ns"].as_i64()? > at).then(|| status["dilation"].as_f64())
+            })
+        })
+        .to_vec();
+    // The request of the dead machine counts for all or for none.
+    assert_eq!(rates[0], rates[1]);
+    machines.dilate(2, 2.0);
+    for index in [0, 2] {
+        wait_for("the others change", || {
+            let status = machines.query(index);
+            (status["dilation"].as_f64() == Some(2.0)).then_some(())
+        });
     }
 }
 
@@ -312,4 +424,22 @@ fn invalid_groups_and_missing_gpio_chips_are_reported() {
         said.contains("--listen") && !ended.status.success(),
         "{said}"
     );
+}
+
+/// A machine that stands for another has no hold of its own. `query --why` there must name the
+/// other machine.
+#[test]
+fn a_pause_of_another_machine_is_named_with_that_machine() {
+    let machines = Machines::new("awaited", 2);
+    let _agents = machines.agents(2, &PATIENT);
+    let (hold, _) = machines.hold(0);
+    wait_for("the machine is named", || {
+        let asked = timeloom(&["query", "--why", "--json", &machines.session(1)]);
+        let status: serde_json::Value = serde_json::from_slice(&asked.stdout).ok()?;
+        let mut causes = status["why"]["causes"].as_array()?.iter();
+        let is_named = causes
+            .any(|cause| cause["component"] == "agent `a`" && cause["state"] == "holds the pause");
+        is_named.then_some(())
+    });
+    let_go(hold);
 }

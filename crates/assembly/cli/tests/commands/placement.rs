@@ -59,7 +59,7 @@ impl Machines {
 
     /// Writes a scenario with two hosts, each with a program, and with a link between the hosts'
     /// agents.
-    fn scenario(&self, more: &str) -> std::path::PathBuf {
+    pub(crate) fn scenario(&self, more: &str) -> std::path::PathBuf {
         need("/usr/bin/python3", "python3");
         let case = self.scratch.path("case");
         fs::create_dir(&case).expect("a directory");
@@ -257,7 +257,7 @@ fn two_agents_run_one_scenario_and_its_results_are_one_run() {
     drop(agents);
 }
 
-fn ordered(instants: impl Iterator<Item = i64>) {
+pub(crate) fn ordered(instants: impl Iterator<Item = i64>) {
     let instants: Vec<i64> = instants.collect();
     assert!(instants.is_sorted(), "{instants:?}");
 }

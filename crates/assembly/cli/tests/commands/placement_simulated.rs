@@ -12,7 +12,7 @@ use crate::support::place;
 
 /// Scenario with 20 ms between two routers that belong to different agents. Programs and simulated
 /// traffic use that link. Some traffic stays on one agent.
-fn scenario(machines: &Machines) -> PathBuf {
+pub(crate) fn scenario(machines: &Machines) -> PathBuf {
     need("/usr/bin/python3", "python3");
     let case = machines.scratch.path("case");
     fs::create_dir(&case).expect("a directory");

@@ -39,7 +39,8 @@ fn hello_is_the_same_and_time_was_skipped() {
         .collect();
     assert!(
         greeted[59] && greeted.is_sorted(),
-        "a second is missing in:\n{log}"
+        "a second is missing in:\n{log}\n{}",
+        String::from_utf8_lossy(&output.stderr)
     );
     let manifest = RunDirectory::open(&directory).unwrap().manifest().unwrap();
     assert_eq!(manifest.virtual_duration.as_s_f64(), 60.0);

@@ -67,7 +67,9 @@ impl Run<'_> {
         self.run_recorder.clock_edge(ClockAction::End);
         // The kernel's timers are read first, because the exit of a program closes its connections.
         let processes = self.session.processes().unwrap_or_default();
-        let doubts = self.kernel_timers.doubts(&processes);
+        let doubts = self
+            .kernel_timers
+            .doubts(&processes, self.session.detects_held_frames());
         end_grants(&*self.control_endpoint, end == End::Reached);
         self.session.kill_all();
         for (name, plant) in &self.plants {

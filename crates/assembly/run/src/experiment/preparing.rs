@@ -95,12 +95,17 @@ impl<'a> Run<'a> {
         // `timeloom clean` would remove its cgroup.
         let control_endpoint = Arc::new(ControlEndpoint::new(
             Arc::clone(&session),
-            (bus.clone(), membership.is_some()),
+            (bus.clone(), membership),
             plan.time.skips(),
             grants(plan, &session),
             &options.directory,
         ));
         serve(&control_endpoint)?;
+        let components = control_endpoint.components();
+        components.enter(Some("building the network"));
+        if let Some(membership) = membership {
+            components.have_agents(Arc::clone(&membership.bus));
+        }
         let whole = membership.map_or(plan, |membership| &membership.whole);
         let ends = membership.map_or(&[][..], |membership| &membership.ends);
         let mut spec = network::specification(plan, ends);
@@ -128,7 +133,10 @@ impl<'a> Run<'a> {
         )?);
         let reporter = verdict.reporter();
         let how = (options.places.as_ref(), &*options.interrupted);
+        components.enter(Some("starting the plants"));
         let plants = plants::start(plan, how, &session, &logs, &bus, &run_recorder, &reporter)?;
+        components.have_plants(&plants);
+        components.enter(Some("starting the simulated network"));
         let clock = session.clock();
         let cubic = cubic.and_then(|registering| registering.join().ok().flatten());
         let around = Surroundings {
@@ -139,6 +147,7 @@ impl<'a> Run<'a> {
             run_recorder: &run_recorder,
             reporter: &reporter,
             timeloom: &options.timeloom,
+            log_json: options.log_json,
             interrupted: &options.interrupted,
             membership,
             cubic: cubic.as_ref(),
@@ -148,6 +157,10 @@ impl<'a> Run<'a> {
         if let Some(engines) = network.as_ref().and_then(Network::engine_connections) {
             control_endpoint.admit(engines);
         }
+        if let Some(engines) = network.as_ref().and_then(Network::engines) {
+            components.have_engines(engines);
+        }
+        components.enter(Some("starting devices, captures and programs"));
         machines::attach(plan, &fabric)?;
         let kernel_timers = KernelTimers::settle(
             plan,

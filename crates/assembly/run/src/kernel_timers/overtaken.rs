@@ -158,7 +158,7 @@ fn unread(name: &str, error: &KernelError) -> Caveat {
     Caveat::new(reason, Remedy::NO_SKIPPING)
 }
 
-const SIMULATED: Remedy = Remedy::new(
+pub(super) const SIMULATED: Remedy = Remedy::new(
     "Run it in real time (`time.mode = \"virtual\"`), or with a simulated network (`[network]`), \
      which has those timers in virtual time.",
 );

@@ -15,6 +15,7 @@ use data_encoding::HEXLOWER;
 use timeloom_results::{Incoming, Manifest, Outcome, RunDirectory, RunFailure};
 use timeloom_scenario::Plan;
 use timeloom_time::{Duration, Instant};
+use tracing::debug;
 
 use super::calls::Calls;
 use super::error::{AgentError, SpreadError};
@@ -334,6 +335,7 @@ impl<'a> Coordinator<'a> {
                 (options.warn)(format!("agent {name}: {text}"));
             }
             AgentEvent::Message(FromAgent::Ready { program }) => {
+                debug!(agent = name, program, "program is ready");
                 for (other, agent) in self.agents.iter_mut().enumerate() {
                     if other != index {
                         let program = program.clone();
@@ -343,6 +345,7 @@ impl<'a> Coordinator<'a> {
             }
             AgentEvent::Message(_) => return failed("it sent an unexpected message".to_owned()),
             AgentEvent::Ended(ended) => {
+                debug!(agent = name, "results have arrived");
                 for call in &ended.unhandled {
                     (options.warn)(format!("agent {name}: not virtualised: {call}"));
                 }
@@ -361,6 +364,7 @@ impl<'a> Coordinator<'a> {
                 };
             }
             AgentEvent::Gone(why) => {
+                debug!(agent = name, why, "connection broke");
                 let place = &self.plan.placement.agents[&name].address;
                 self.agents[index].ended.get_or_insert(ShareResult {
                     how: ShareEnd::NotBegun(why.clone()),

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use timeloom_accord::Settings;
 use timeloom_bus::{
-    BoundSocket, BusPeer, Cause, GpioPins, HaltReason, LineSettings, MachineWire, NetworkedWire,
-    TestbedError, UdpError, Wire,
+    AwaitedMachine, BoundSocket, BusPeer, Cause, DilatingWire, GpioPins, HaltReason, LineSettings,
+    MachineWire, NetworkedWire, TestbedError, UdpError, Wire,
 };
 use timeloom_fabric::Fabric;
 use timeloom_guest::{Clock, Session};
@@ -18,7 +18,7 @@ use timeloom_portal::{
 };
 use timeloom_results::{Caveat, Remedy};
 use timeloom_scenario::{Plan, TunnelEnd};
-use timeloom_time::{ClockMap, Duration, Instant, Virtual, Wall};
+use timeloom_time::{ClockMap, Dilation, Duration, Instant, Virtual, Wall};
 
 use crate::agent::AgreedSession;
 use crate::error::RunError;
@@ -95,6 +95,11 @@ impl AgentBus {
         self.wire.get()?.halted()
     }
 
+    /// Returns the other agents that a pause waits for.
+    pub(crate) fn awaited(&self) -> Vec<AwaitedMachine> {
+        self.wire.get().map_or_else(Vec::new, |wire| wire.awaited())
+    }
+
     /// Leaves the bus, which ends this agent's part in pauses.
     pub(crate) fn end(&self) {
         if let Some(wire) = self.wire.get() {
@@ -108,9 +113,7 @@ impl Wire for AgentBus {
         let is_open = !self.given_up.load(Ordering::SeqCst);
         match self.wire.get().filter(|_| is_open) {
             Some(wire) => wire.raise(cause),
-            None => Err(TestbedError::new(
-                "the agents are not connected to each other yet".to_owned(),
-            )),
+            None => Err(TestbedError::new(NOT_CONNECTED)),
         }
     }
 
@@ -120,7 +123,13 @@ impl Wire for AgentBus {
             None => Ok(()),
         }
     }
+
+    fn dilating(&self) -> Option<&dyn DilatingWire> {
+        self.wire.get()?.dilating()
+    }
 }
+
+const NOT_CONNECTED: &str = "the agents are not connected to each other yet";
 
 /// Clock of the session, for tunnels that follow it.
 struct SessionClock(Arc<Clock>);
@@ -139,7 +148,11 @@ impl AgentMembership {
     /// Returns the settings of the pause bus for the agents of a plan.
     pub(super) fn settings(plan: &Plan) -> Settings {
         let placement = &plan.placement;
-        crate::agent::settings(placement.look_ahead, placement.patience)
+        Settings {
+            // The plan's dilations are within the bounds.
+            dilation: Dilation::new(plan.time.dilation).unwrap_or(Dilation::ONE),
+            ..crate::agent::settings(placement.look_ahead, placement.patience)
+        }
     }
 
     /// Connects the links that lead to other agents to the run's network.

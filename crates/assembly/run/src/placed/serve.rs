@@ -65,6 +65,8 @@ pub struct Serve {
     pub session: Option<String>,
     /// Path of the program `timeloom` on this machine.
     pub timeloom: PathBuf,
+    /// True if processes that the agent starts for itself write their logs as JSON.
+    pub log_json: bool,
     /// Set by the caller to end the agent and its current run.
     pub stop: Arc<AtomicBool>,
     /// Receives messages for the user, as sentences.
@@ -197,7 +199,7 @@ impl AgentServer {
         let prepare = match receiver.hear()? {
             ToAgent::Prepare(prepare) => prepare,
             ToAgent::Describe => {
-                let busy = self.busy.try_lock().is_err();
+                let busy = matches!(self.busy.try_lock(), Err(TryLockError::WouldBlock));
                 let said = self.serve.describe(busy);
                 return sender.say(&FromAgent::Described(Box::new(said)));
             }
@@ -419,6 +421,7 @@ impl AgentServer {
                 .clone()
                 .unwrap_or_else(|| name.to_owned()),
             interrupted: Arc::clone(interrupted),
+            log_json: self.serve.log_json,
             progress: Box::new(move |progress| {
                 let said = lock(&out).say(&FromAgent::Progress(lengths(progress)));
                 if said.is_err() {

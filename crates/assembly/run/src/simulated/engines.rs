@@ -13,7 +13,7 @@ use timeloom_peering::{Endpoint, Ring, Socket};
 use timeloom_portal::PanicCallback;
 use timeloom_scenario::{EngineFailure, EngineMode, Parts};
 use timeloom_sys::wall_now;
-use timeloom_time::Duration;
+use timeloom_time::{Duration, Rate};
 
 use super::Surroundings;
 use super::engine::{Engine, EngineLinks};
@@ -109,12 +109,13 @@ pub(super) fn ways_to_agents(
                 "the address of the engine of agent {name} is missing"
             ))
         })?;
+        let clocks_apart = of_virtual_time(line.clocks_apart, engine.plan.time.rate());
         let config = PeerConfig {
-            clocks_apart: line.clocks_apart,
+            clocks_apart,
             ..patient(SILENCE)
         };
-        if line.clocks_apart > Duration::ZERO {
-            let text = near_enough(engine, (parts, there), line.clocks_apart)?;
+        if clocks_apart > Duration::ZERO {
+            let text = near_enough(engine, (parts, there), clocks_apart)?;
             around
                 .run_recorder
                 .event("local", "network", "clocks", &text);
@@ -137,6 +138,16 @@ pub(super) fn ways_to_agents(
         give_up: Some(Arc::clone(around.interrupted)),
         late: false,
     })
+}
+
+/// Returns the virtual time that a clock of this rate shows in `apart` of wall time, rounded up.
+pub(crate) fn of_virtual_time(apart: Duration, rate: Rate) -> Duration {
+    let apart = rate.apply(apart.as_ns().max(0).unsigned_abs());
+    match i64::try_from(apart) {
+        Ok(ns) if rate == Rate::ONE || ns == 0 => Duration::from_ns(ns),
+        Ok(ns) => Duration::from_ns(ns.saturating_add(1)),
+        Err(_) => Duration::MAX,
+    }
 }
 
 /// Checks that packets to another agent's engine can arrive in time although the clocks of the two

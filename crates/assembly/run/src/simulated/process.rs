@@ -74,9 +74,9 @@ pub(super) struct Known {
 
 impl Process {
     /// Starts the process of an engine and sends the definition. `program` is the path of
-    /// `timeloom`.
+    /// `timeloom`, and true if its log is to be JSON.
     pub(super) fn start(
-        program: &Path,
+        (program, log_json): (&Path, bool),
         start: Start,
         ports: Vec<Box<dyn Port>>,
         sockets: Vec<(Owner, UdpSocket)>,
@@ -88,6 +88,7 @@ impl Process {
             |error: io::Error| RunError::Start(format!("the process of engine {name}: {error}"));
         let seed = Arc::new(Seed {
             program: program.to_owned(),
+            log_json,
             start,
             sockets,
             clock: Arc::downgrade(clock),

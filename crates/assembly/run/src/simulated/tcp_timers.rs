@@ -69,8 +69,8 @@ pub(super) fn doubts(name: &str, timers: &TcpTimerStats) -> Vec<Caveat> {
 /// segments were lost, `count` times.
 pub(super) fn undecided(name: &str, count: u64) -> Option<Caveat> {
     let reason = format!(
-        "{count} times the kernel of {name} did not decide within 0.5 s of the machine's time \
-         which segments were lost, and time skipped meanwhile, so the results \
+        "{count} times the kernel of {name} did not decide within 0.5 s and two round trips, of \
+         the machine's time, which segments were lost, and time skipped meanwhile, so the results \
          are not to be trusted."
     );
     (count > 0).then(|| Caveat::new(reason, Remedy::NO_SKIPPING))

@@ -38,6 +38,8 @@ pub struct SweepRequest {
     pub retry_failed: bool,
     /// Path of the program `timeloom`, which is started for each run.
     pub timeloom: PathBuf,
+    /// True if the runs write their logs as JSON.
+    pub log_json: bool,
 }
 
 /// Result of a call of [`sweep`].
@@ -184,6 +186,7 @@ fn run(
     let number = point.name.split('_').next().unwrap_or(&point.name);
     let mut command = Command::new(&request.timeloom);
     command
+        .args(request.log_json.then_some("--log-json"))
         .arg("run")
         .arg(&request.scenario)
         .arg("-o")

@@ -193,15 +193,12 @@ fn together(rules: &mut Rules<'_>) {
 /// Reports features that cannot be distributed over agents yet.
 fn alike(rules: &mut Rules<'_>) {
     let plan = rules.plan;
-    let real = "agents share only real time between pauses";
+    let steady = "the clocks of agents run at one rate between pauses and do not skip";
     if plan.time.mode != Mode::Virtual && rules.was_read(&["time", "mode"]) {
-        rules.broken(&["time", "mode"], real, "use `mode = \"virtual\"`");
-    }
-    if plan.time.dilation != 1.0 && rules.was_read(&["time", "dilation"]) {
-        rules.broken(&["time", "dilation"], real, "leave it out");
+        rules.broken(&["time", "mode"], steady, "use `mode = \"virtual\"`");
     }
     if plan.time.compute == Compute::None {
-        rules.broken(&["time", "compute"], real, "leave it out");
+        rules.broken(&["time", "compute"], steady, "leave it out");
     }
     network(rules);
     if plan.system.openflow.is_some() {

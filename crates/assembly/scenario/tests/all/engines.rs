@@ -79,7 +79,7 @@ fn the_directions_between_engines_have_signals() {
 fn engines_that_cannot_be_are_refused_with_the_reason() {
     for (engines, message) in [
         ("count = 4", "cannot be cut into 4 parts"),
-        ("count = 0", "a network has 1 to 64 engines"),
+        ("count = 0", "a network must have 1 to 64 engines"),
         ("mode = \"free\"", "either `count` or `parts`"),
         (
             r#"count = 2, parts = { x = ["r1"] }"#,

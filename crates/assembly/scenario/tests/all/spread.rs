@@ -43,6 +43,37 @@ fn a_spread_scenario_is_read_and_written_alike() {
     assert_eq!(again.placement, plan.placement);
 }
 
+/// Returns the text of a scenario with this line under `[time]`.
+fn timed(text: &str, line: &str) -> String {
+    let duration = "duration = \"1 s\"\n";
+    assert!(text.contains(duration));
+    text.replace(duration, &format!("{duration}{line}\n"))
+}
+
+/// Every agent gets the dilation with the plan, also if it has an engine of a simulated network.
+#[test]
+fn a_spread_scenario_can_be_dilated() {
+    for factor in [3.0, 0.5] {
+        let plan = read(&timed(SPREAD, &format!("dilation = {factor}")));
+        let plan = plan.expect("a plan");
+        assert_eq!(plan.time.dilation, factor);
+        for agent in ["a", "b"] {
+            assert_eq!(plan.part(agent).plan.time.dilation, factor);
+        }
+        let again = read(&plan.to_toml()).expect("what agents are sent");
+        assert_eq!(again.time, plan.time);
+    }
+    let plan = read(&timed(&modelled(MODELLED), "dilation = 3")).expect("a plan");
+    assert_eq!(plan.part("b").plan.time.dilation, 3.0);
+    for (line, says) in [
+        ("mode = \"skip\"", "do not skip"),
+        ("dilation = 2000", "is out of range"),
+    ] {
+        let said = read(&timed(SPREAD, line)).expect_err(says);
+        assert!(said.contains(says), "{says}: {said}");
+    }
+}
+
 /// Simulated network with an engine for each agent.
 const MODELLED: &str = r#"
 [network]

@@ -21,7 +21,7 @@ use timeloom_run::agent::{
     Settings, Udp, settings,
 };
 use timeloom_sys::wall_now;
-use timeloom_time::{Duration, Instant, Virtual, Wall};
+use timeloom_time::{Dilation, Duration, Instant, Virtual, Wall};
 
 use crate::Options;
 use crate::remote::{Environment, Remote};
@@ -262,8 +262,13 @@ impl AgreedTestbed for Watched {
         Ok(())
     }
 
-    fn resume(&self, from: Instant<Virtual>, at: Instant<Wall>) -> Result<(), TestbedError> {
-        self.session.resume(from, at)?;
+    fn resume(
+        &self,
+        from: Instant<Virtual>,
+        at: Instant<Wall>,
+        dilation: Dilation,
+    ) -> Result<(), TestbedError> {
+        self.session.resume(from, at, dilation)?;
         let (ran, wall) = (ticks::now(), wall_now());
         let mut seen = self.with(|state| {
             state.line = Some((at, from));

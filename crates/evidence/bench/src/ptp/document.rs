@@ -100,12 +100,15 @@ fn page(figures: &Figures<'_>, machine: &str) -> String {
         page,
         "# What signed time costs\n\n\
          Made by `timeloom bench ptp --figures DIR` on {machine}.\n\
-         The thesis (Flores-Meath 2017) measured Raspberry Pis over a curve of about 80 bits; here it is\n\
-         BLS12-381 and Ed25519 on another machine. **Only ratios compare.** Medians throughout.\n\n\
+         The thesis (Flores-Meath 2017) measured Raspberry Pis with a curve of about 80 bits of security; here\n\
+         the curves are BLS12-381 and Ed25519, on another machine. So **only ratios can be compared**. All\n\
+         figures are medians.\n\n\
          ## Signing and verifying over 0 to 16 hops (Figures 3.1 and 3.2 of the thesis)\n\n\
          ![Signing](ptp-signing.svg)\n\n![Verification](ptp-verification.svg)\n\n\
-         Processor time of the measuring thread, in µs. Signing is a hop's whole work: parse, hash, sign,\n\
-         aggregate, emit; *prepared*: less what was computed before the message came. Verification is the slave's: parse, check, all signatures. Zero hops is the grandmaster alone.\n"
+         Processor time of the measuring thread, in µs. Signing is the whole work of a hop: parsing, hashing,\n\
+         signing, aggregating and writing the message; *prepared* excludes what was computed before the message\n\
+         arrived. Verifying is the work of the slave: parsing, and checking all signatures. With zero hops there\n\
+         is only the grandmaster.\n"
     );
     let curves = [
         figures.curve("", "sign_bls_ns"),
@@ -116,7 +119,7 @@ fn page(figures: &Figures<'_>, machine: &str) -> String {
         figures.curve("", "verify_bls_once_ns"),
         figures.curve("", "verify_ed25519_ns"),
     ];
-    page.push_str("| hops | sign, BLS | the same, prepared | sign, Ed25519 | the same, prepared | verify, BLS | verify, prepared BLS | verify, Ed25519 |\n|--:|--:|--:|--:|--:|--:|--:|--:|\n");
+    page.push_str("| hops | sign, BLS | sign, BLS prepared | sign, Ed25519 | sign, Ed25519 prepared | verify, BLS | verify, BLS prepared | verify, Ed25519 |\n|--:|--:|--:|--:|--:|--:|--:|--:|\n");
     for hops in 0..=usize::from(HOPS) {
         let _ = write!(page, "| {hops} |");
         for curve in &curves {
@@ -130,10 +133,10 @@ fn page(figures: &Figures<'_>, machine: &str) -> String {
     }
     let _ = writeln!(
         page,
-        "\nOne scalar multiplication is the unit that travels: a hop's BLS work is {} of them ({} when it is\n\
-         prepared, with keys that sign each Sync once), its Ed25519 work {}.\n\
-         All of a path of 17 signers costs {} (BLS), {} (prepared) and {} (Ed25519) of 17 verifications one by one; the thesis\n\
-         found verification linear in the signatures, at full cost each.\n",
+        "\nThe cost of a scalar multiplication allows comparisons between machines: the BLS work of a hop takes as\n\
+         long as {} of them ({} if it is prepared, with keys that sign each Sync once), its Ed25519 work as long\n\
+         as {}. Verifying a path of 17 signers takes {} (BLS), {} (BLS prepared) and {} (Ed25519) of the time of\n\
+         17 single verifications. In the thesis, each signature took the full time of a verification.\n",
         figures.value("sign_bls_over_scalar_mult"),
         figures.value("sign_bls_once_over_scalar_mult"),
         figures.value("sign_ed25519_over_scalar_mult"),
@@ -153,17 +156,18 @@ fn messages(figures: &Figures<'_>, page: &mut String) {
     };
     let _ = writeln!(
         page,
-        "## What is sent (Tables 3.1 and 3.2)\n\n\
+        "## Octets added to messages (Tables 3.1 and 3.2)\n\n\
          | octets | thesis | here |\n|---|--:|--:|\n\
          | Sync, inline | +64 | +{} |\n\
-         | Follow_Up, 16 hops, BLS | +309 (437 with residence and delay apart) | +{} full, +{} compact |\n\
-         | the same, prepared | – | +{} full, +{} compact |\n\
+         | Follow_Up, 16 hops, BLS | +309 (437 with separate residence and delay) | +{} full, +{} compact |\n\
+         | Follow_Up, 16 hops, BLS prepared | – | +{} full, +{} compact |\n\
          | Follow_Up, 16 hops, Ed25519 | not possible | +{} full, +{} compact |\n\
          | second network: grandmaster, Sync | 16 + 64 = 80 | none: the Sync's nonce is in its Follow_Up's record |\n\
          | second network: grandmaster, Follow_Up | 26 + 64 = 90 | {} |\n\
          | second network: transparent clock | 34 + 64 = 98 (106) | {} |\n\n\
-         Records here also say the key's epoch, the next hop, a digest of what was received, the port numbers and the\n\
-         correction as it left: without these, records can be spliced and a change is not traced to its link.\n",
+         Here a record also contains the key's epoch, the next hop, a digest of the received message, the port\n\
+         numbers, and the correction at departure. Without these, records can be spliced, and a change cannot be\n\
+         traced to its link.\n",
         octets("sync_added_bytes"),
         octets("followup_full_bytes"),
         octets("followup_compact_bytes"),
@@ -184,12 +188,13 @@ fn event_path(figures: &Figures<'_>, page: &mut String) {
     let _ = writeln!(
         page,
         "## Signed over unsigned (Tables 3.3 and 3.4)\n\n\
-         The programs of `timeloom ptp` in namespaces joined by veth pairs, the kernel's stamps, variants in turn; a Follow_Up is made and sent 1 ms after its Sync\n\
-         (in the thesis 1 s). Processors are kept from sleeping where that is allowed. Deviation is half the distance between the\n\
-         15.9th and 84.1th percentile.\n\n\
-         | | thesis, mean | here, median | thesis, deviation | here, deviation |\n|---|--:|--:|--:|--:|\n\
+         The ratio of a duration with signatures to the duration without them. The programs of `timeloom ptp` run\n\
+         in namespaces joined by veth pairs, with the kernel's stamps, and the variants alternate. A Follow_Up is\n\
+         written and sent 1 ms after its Sync (in the thesis 1 s). Processors are kept from sleeping where this is\n\
+         permitted. The deviation is half the distance between the 15.9th and the 84.1th percentile.\n\n\
+         | duration | thesis, mean | here, median | thesis, deviation | here, deviation |\n|---|--:|--:|--:|--:|\n\
          | transparent clock, Follow_Up, BLS | 17.4 (0.367 → 6.390 ms) | {} ({} → {}) | 17.7 | {} |\n\
-         | the same, verified before signing | – | {} | – | {} |\n\
+         | transparent clock, Follow_Up, BLS, verified before signing | – | {} | – | {} |\n\
          | transparent clock, Follow_Up, BLS prepared | – | {} ({} → {}) | – | {} |\n\
          | transparent clock, Follow_Up, Ed25519 | – | {} ({} → {}) | – | {} |\n\
          | transparent clock, residence of Sync | – | {} | – | {} |\n\

@@ -1,6 +1,7 @@
 //! Tests of the invariants of the whole workspace.
 #![forbid(unsafe_code)]
 
+mod casts;
 mod documents;
 mod faults;
 mod language;
@@ -11,3 +12,4 @@ mod scripts;
 mod targets;
 mod twin_enums;
 mod unsafe_code;
+mod versions;

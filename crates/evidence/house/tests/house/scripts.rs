@@ -54,3 +54,26 @@ fn objects_of_bpf_are_of_their_sources() {
         assert!(checked.status.success(), "{said}; run scripts/bpf");
     }
 }
+
+/// A hosted machine that had another compiler would check other lints and another formatting.
+#[test]
+fn the_hosted_machine_has_the_pinned_compiler() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
+    let read = |name: &str| fs::read_to_string(root.join(name)).expect("UTF-8");
+    let pinned = read("rust-toolchain.toml");
+    let version = pinned
+        .lines()
+        .find_map(|line| line.strip_prefix("channel = "))
+        .expect("a channel")
+        .trim_matches('"');
+    let workflow = read(".github/workflows/ci.yml");
+    let image = format!("image: rust:{version}-bookworm");
+    assert!(
+        workflow.lines().any(|line| line.trim() == image),
+        "no {image}"
+    );
+    assert!(
+        workflow.lines().any(|line| line.trim() == "- run: .ci/run"),
+        "the workflow does not call .ci/run"
+    );
+}

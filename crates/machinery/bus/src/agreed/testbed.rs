@@ -1,6 +1,6 @@
 //! Testbed of a line between machines, which executes the orders of the agreement.
 
-use timeloom_time::{Duration, Instant, Virtual, Wall};
+use timeloom_time::{Dilation, Duration, Instant, Virtual, Wall};
 
 use crate::testbed::TestbedError;
 
@@ -14,7 +14,7 @@ pub trait AgreedTestbed: Send + Sync {
     fn hold_alone(&self) -> Result<(), TestbedError>;
 
     /// Sets a ceiling that the virtual clock does not pass. The ceiling is at `at_least` or `lead`
-    /// ahead of the clock, and not below the clock's present value. Returns the ceiling.
+    /// (virtual time) ahead of the clock, and not below the clock's present value. Returns the ceiling.
     ///
     /// # Errors
     /// Fails if the ceiling cannot be set.
@@ -31,12 +31,18 @@ pub trait AgreedTestbed: Send + Sync {
     /// Fails if the clock or the processes cannot be stopped there.
     fn stand(&self, at: Instant<Virtual>) -> Result<(), TestbedError>;
 
-    /// Continues the processes at wall time `at`, when the clock continues from `from`. Waits until
-    /// `at`.
+    /// Continues the processes at wall time `at`, when the clock continues from `from` with this
+    /// dilation. Waits until `at`.
     ///
     /// # Errors
-    /// Fails if the clock or the processes cannot be continued.
-    fn resume(&self, from: Instant<Virtual>, at: Instant<Wall>) -> Result<(), TestbedError>;
+    /// Fails if the clock cannot have this dilation, or if the clock or the processes cannot be
+    /// continued.
+    fn resume(
+        &self,
+        from: Instant<Virtual>,
+        at: Instant<Wall>,
+        dilation: Dilation,
+    ) -> Result<(), TestbedError>;
 
     /// Stops the clock and the processes permanently.
     fn halt(&self);

@@ -4,6 +4,7 @@
 //! thread executes the orders for clock and processes one after the other, since orders may take
 //! long and must not delay answers to peers (`udp/threads.rs`).
 
+mod awaited;
 mod halted;
 mod threads;
 
@@ -14,11 +15,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Duration as StdDuration;
 
 use timeloom_accord::{
-    Datagram, Halt, HostId, HostOrder, Hosts, Member, MemberAction, Settings, TimelineReading,
+    Datagram, Halt, HostId, HostOrder, Hosts, Member, MemberAction, Resumption, Settings,
+    TimelineReading,
 };
-use timeloom_time::{Duration, Instant, Virtual};
+use timeloom_time::{Dilation, Duration, Instant, Virtual};
+use tracing::debug;
 
 use self::halted::Refusal;
 use self::threads::{listen, listen_to_group, obey};
@@ -27,7 +31,7 @@ use super::seal::{BusKey, Unopened};
 use super::testbed::AgreedTestbed;
 use super::timeline::CommonTimeline;
 use crate::testbed::TestbedError;
-use crate::wire::{Cause, HaltReason, MachineWire, Wire, wait_or};
+use crate::wire::{AwaitedMachine, Cause, DilatingWire, HaltReason, MachineWire, Wire, wait_or};
 
 /// Another host on the line, as configured.
 #[derive(Clone, Debug)]
@@ -74,7 +78,10 @@ struct State {
     member: Member,
     granted: Option<Instant<Virtual>>,
     halted: Option<Halt>,
-    resumed: bool,
+    /// Last common resumption; `None` before the start.
+    resumed: Option<Resumption>,
+    /// Error because of which the testbed did not obey an order.
+    failed: Option<TestbedError>,
     claims: Claims,
     /// Hosts from which at least one datagram was accepted.
     heard: Hosts,
@@ -226,7 +233,8 @@ impl BoundSocket {
                 member,
                 granted: None,
                 halted: None,
-                resumed: false,
+                resumed: None,
+                failed: None,
                 claims: Claims::default(),
                 heard: Hosts::NONE,
                 refusals: BTreeMap::new(),
@@ -296,7 +304,7 @@ impl Udp {
     pub(crate) fn of_the_line(&self) -> (Option<bool>, Option<bool>) {
         let mut state = self.0.lock();
         let ended = state.claims.ended.take();
-        let others = state.resumed.then(|| state.member.others_drive());
+        let others = state.resumed.map(|_| state.member.others_drive());
         (others, ended)
     }
 }
@@ -304,7 +312,7 @@ impl Udp {
 impl MachineWire for Udp {
     fn wait_for_start_or(&self, give_up: &dyn Fn() -> bool) -> Result<bool, HaltReason> {
         let shared = &self.0;
-        let over = |state: &State| state.resumed || state.halted.is_some();
+        let over = |state: &State| state.resumed.is_some() || state.halted.is_some();
         let state = wait_or(&shared.changed, shared.lock(), over, give_up);
         shared.halted(&state).map_or(Ok(over(&state)), Err)
     }
@@ -317,6 +325,11 @@ impl MachineWire for Udp {
     fn end(&self) {
         self.0.ended.store(true, Ordering::SeqCst);
         self.0.lock().orders = None;
+    }
+
+    fn awaited(&self) -> Vec<AwaitedMachine> {
+        let state = self.0.lock();
+        awaited::machines(&state.member, |host| self.0.name(host))
     }
 }
 
@@ -336,6 +349,38 @@ impl Wire for Udp {
     fn lower(&self, _: Cause<'_>, _: Instant<Virtual>) -> Result<(), TestbedError> {
         self.0.claim(|claims| claims.hold = false);
         Ok(())
+    }
+
+    fn dilating(&self) -> Option<&dyn DilatingWire> {
+        Some(self)
+    }
+}
+
+impl DilatingWire for Udp {
+    fn dilate(&self, dilation: Dilation) -> Result<(), TestbedError> {
+        let accepted = self.0.tell(|member, _| member.dilate(dilation));
+        accepted.then_some(()).ok_or_else(|| {
+            let halted = self.halted().map(TestbedError::from);
+            halted.unwrap_or_else(|| TestbedError::new("this machine does not hold the pause"))
+        })
+    }
+
+    fn wait_for_end_of(
+        &self,
+        pause: Instant<Virtual>,
+        most: StdDuration,
+    ) -> Result<Option<Dilation>, TestbedError> {
+        let shared = &self.0;
+        let after = |state: &State| state.resumed.filter(|resumed| resumed.from >= pause);
+        let goes_on = |state: &mut State| after(state).is_none() && state.halted.is_none();
+        let waited = shared
+            .changed
+            .wait_timeout_while(shared.lock(), most, goes_on);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        match shared.halted(&state) {
+            Some(halted) => Err(halted.into()),
+            None => Ok(after(&state).map(|resumed| resumed.dilation)),
+        }
     }
 }
 
@@ -428,6 +473,7 @@ impl Shared {
             }
         };
         if !taken {
+            debug!(%source, "refused a datagram of the pause bus");
             self.refused.fetch_add(1, Ordering::Relaxed);
         }
     }

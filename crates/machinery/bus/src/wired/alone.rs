@@ -9,7 +9,7 @@
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use timeloom_time::{Duration, Instant, Virtual, Wall};
+use timeloom_time::{Dilation, Duration, Instant, Virtual, Wall};
 
 use super::line::{LineEvent, LineFault, LineSettings};
 use super::monitor::{LineListener, LineMonitor};
@@ -186,7 +186,7 @@ impl Shared {
         };
         let since = edge + after - std::mem::take(&mut state.owed);
         state.runs = Some((at, since));
-        if let Err(error) = self.testbed.resume(at, since) {
+        if let Err(error) = self.testbed.resume(at, since, Dilation::ONE) {
             self.fail(state, error.to_string());
         }
     }

@@ -16,7 +16,7 @@ use super::monitor::{LineListener, LineMonitor, NetworkView};
 use super::pins::Pins;
 use crate::agreed::Udp;
 use crate::testbed::TestbedError;
-use crate::wire::{Cause, HaltReason, MachineWire, Wire};
+use crate::wire::{AwaitedMachine, Cause, DilatingWire, HaltReason, MachineWire, Wire};
 
 /// This machine's end of a wired line that has a network beside it.
 pub struct NetworkedWire {
@@ -89,6 +89,10 @@ impl MachineWire for NetworkedWire {
         let _ = self.monitor.drive(false);
         self.udp.end();
     }
+
+    fn awaited(&self) -> Vec<AwaitedMachine> {
+        self.udp.awaited()
+    }
 }
 
 impl Wire for NetworkedWire {
@@ -109,6 +113,10 @@ impl Wire for NetworkedWire {
         }
         self.udp.will_drive(false);
         self.udp.lower(cause, frozen)
+    }
+
+    fn dilating(&self) -> Option<&dyn DilatingWire> {
+        self.udp.dilating()
     }
 }
 

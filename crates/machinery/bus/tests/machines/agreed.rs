@@ -7,10 +7,12 @@ use std::thread;
 use std::time::Duration as StdDuration;
 
 use timeloom_accord::{LeadMode, OnSilence, Settings};
-use timeloom_bus::{BoundSocket, BusKey, BusPeer, MachineTimeline, MachineWire, Udp, Wire};
+use timeloom_bus::{
+    BoundSocket, BusKey, BusPeer, DilatingWire, MachineTimeline, MachineWire, Udp, Wire,
+};
 use timeloom_random::SplitMix64;
 use timeloom_testing::{eventually, own_address};
-use timeloom_time::Duration;
+use timeloom_time::{Dilation, Duration};
 
 use crate::clock::{CAUSE, Clock};
 
@@ -93,7 +95,7 @@ pub(crate) fn settings() -> Settings {
         patience: Duration::from_s(60),
         assembly: Duration::from_s(60),
         beat: Duration::from_ms(20),
-        to_all: false,
+        ..Settings::default()
     }
 }
 
@@ -178,4 +180,96 @@ fn a_bad_network_delays_and_changes_nothing() {
     assert!(ends.iter().all(|end| end.refused() > 0));
     assert!(ends.iter().all(|end| end.halted().is_none()));
     ends.iter().for_each(Udp::end);
+}
+
+/// The machines change the dilation in turn. All must have the same one from the same virtual and
+/// wall instant on, although datagrams are lost, duplicated, delayed and forged.
+#[test]
+fn all_machines_change_their_rate_at_one_instant() {
+    let (ends, clocks, relays) = line();
+    for end in &ends {
+        end.wait_for_start().expect("all are there");
+    }
+    let factors = [3.0, 0.5, 1.0, 10.0, 2.0, 0.25];
+    let dilations = factors.map(|factor| Dilation::new(factor).expect("a dilation"));
+    for (turn, dilation) in dilations.into_iter().enumerate() {
+        let end = &ends[turn % 3];
+        let refused = end.dilate(dilation).expect_err("no pause is held");
+        assert!(refused.to_string().contains("does not hold"), "{refused}");
+        let at = end.raise(CAUSE).expect("the line");
+        end.dilate(dilation).expect("the pause is held");
+        end.lower(CAUSE, at).expect("it goes on");
+        let within = StdDuration::from_secs(60);
+        let agreed = end.wait_for_end_of(at, within).expect("it goes on");
+        assert_eq!(agreed, Some(dilation));
+        assert_eq!(clocks[turn % 3].state().dilations.last(), Some(&dilation));
+        for clock in &clocks {
+            eventually("it goes on", || clock.state().went.len() > turn + 1);
+        }
+    }
+    let of = |index: usize| {
+        let state = clocks[index].state();
+        (
+            state.stood.clone(),
+            state.went.clone(),
+            state.dilations.clone(),
+        )
+    };
+    assert_eq!(of(0), of(1));
+    assert_eq!(of(0), of(2));
+    assert_eq!(of(0).2, [&[Dilation::ONE][..], &dilations].concat());
+    let lost = |relay: &Relay| relay.lost.load(Ordering::SeqCst) > 0;
+    assert!(relays.iter().any(lost));
+    ends.iter().for_each(Udp::end);
+}
+
+/// Two machines request different dilations in one pause. The greater one must be in force on all,
+/// and each of the two must learn it.
+#[test]
+fn of_two_requests_the_slower_clock_counts_and_both_learn_it() {
+    let (ends, clocks, _relays) = line();
+    for end in &ends {
+        end.wait_for_start().expect("all are there");
+    }
+    let [slow, fast] = [3.0, 2.0].map(|factor| Dilation::new(factor).expect("a dilation"));
+    let at = ends[0].raise(CAUSE).expect("the line");
+    assert_eq!(ends[1].raise(CAUSE).expect("the line"), at);
+    ends[0].dilate(slow).expect("the pause is held");
+    ends[1].dilate(fast).expect("the pause is held");
+    ends[0].lower(CAUSE, at).expect("another holds it");
+    ends[1].lower(CAUSE, at).expect("it goes on");
+    for end in &ends {
+        let within = StdDuration::from_secs(60);
+        let agreed = end.wait_for_end_of(at, within).expect("it goes on");
+        assert_eq!(agreed, Some(slow));
+    }
+    for clock in &clocks {
+        eventually("it goes on", || {
+            clock.state().dilations.last() == Some(&slow)
+        });
+    }
+    ends.iter().for_each(Udp::end);
+}
+
+/// A machine whose clock cannot have the agreed dilation must stop all, and must state the reason:
+/// none may continue at another rate.
+#[test]
+fn a_machine_that_cannot_follow_the_rate_stops_all() {
+    let (ends, clocks, _relays) = line();
+    for end in &ends {
+        end.wait_for_start().expect("all are there");
+    }
+    let fast = Dilation::new(0.01).expect("a dilation");
+    clocks[1].state().refuses = Some(fast);
+    let at = ends[0].raise(CAUSE).expect("the line");
+    ends[0].dilate(fast).expect("the pause is held");
+    ends[0].lower(CAUSE, at).expect("it goes on");
+    for (end, clock) in ends.iter().zip(&clocks) {
+        eventually("it stops", || clock.state().halted);
+        let why = end.halted().expect("a reason").to_string();
+        assert!(why.contains("clock or processes of b"), "{why}");
+    }
+    let why = ends[1].halted().expect("a reason").to_string();
+    assert!(why.contains("this clock cannot be so fast"), "{why}");
+    assert_ne!(clocks[1].state().dilations.last(), Some(&fast));
 }

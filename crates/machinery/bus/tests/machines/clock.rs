@@ -6,7 +6,7 @@ use std::time::Duration as StdDuration;
 
 use timeloom_bus::{AgreedTestbed, Cause, TestbedError};
 use timeloom_sys::wall_now;
-use timeloom_time::{Duration, Instant, Virtual, Wall};
+use timeloom_time::{ClockMap, Dilation, Duration, Instant, Virtual, Wall};
 
 pub(crate) const CAUSE: Cause<'static> = Cause {
     requester: "test",
@@ -27,7 +27,11 @@ pub(crate) struct State {
     pub(crate) stood: Vec<Instant<Virtual>>,
     /// Wall times at which the clock continued.
     pub(crate) went: Vec<Instant<Wall>>,
+    /// Dilation from each of these wall times on.
+    pub(crate) dilations: Vec<Dilation>,
     pub(crate) halted: bool,
+    /// Dilation that the clock cannot have.
+    pub(crate) refuses: Option<Dilation>,
 }
 
 impl State {
@@ -35,7 +39,8 @@ impl State {
         let Some((at, from)) = self.goes else {
             return self.stands.unwrap_or(Instant::ZERO);
         };
-        let shows = from + (wall_now() - at);
+        let dilation = self.dilations.last().copied().unwrap_or(Dilation::ONE);
+        let shows = ClockMap::new(at, from, dilation.rate()).at(wall_now());
         self.ceiling.map_or(shows, |ceiling| shows.min(ceiling))
     }
 }
@@ -68,16 +73,25 @@ impl AgreedTestbed for Clock {
             let mut state = self.state();
             assert!(state.shows() <= at, "past {at:?} already");
             state.ceiling = Some(at);
-            at - state.shows()
+            let dilation = state.dilations.last().map_or(1.0, |it| it.factor());
+            (at - state.shows()).as_ns() as f64 * dilation
         };
-        thread::sleep(StdDuration::from_nanos(ahead.as_ns() as u64));
+        thread::sleep(StdDuration::from_nanos(ahead.ceil() as u64));
         let mut state = self.state();
         (state.goes, state.stands) = (None, Some(at));
         state.stood.push(at);
         Ok(())
     }
 
-    fn resume(&self, from: Instant<Virtual>, at: Instant<Wall>) -> Result<(), TestbedError> {
+    fn resume(
+        &self,
+        from: Instant<Virtual>,
+        at: Instant<Wall>,
+        dilation: Dilation,
+    ) -> Result<(), TestbedError> {
+        if self.state().refuses == Some(dilation) {
+            return Err(TestbedError::new("this clock cannot be so fast"));
+        }
         while wall_now() < at {
             thread::sleep(StdDuration::from_micros(50));
         }
@@ -85,6 +99,7 @@ impl AgreedTestbed for Clock {
         assert_eq!(state.stands, Some(from), "no jump");
         (state.goes, state.stands, state.ceiling) = (Some((at, from)), None, None);
         state.went.push(at);
+        state.dilations.push(dilation);
         Ok(())
     }
 

@@ -16,7 +16,7 @@ use timeloom_bus::{
 use timeloom_clock::TimelineTime;
 use timeloom_random::SplitMix64;
 use timeloom_testing::{eventually, own_address};
-use timeloom_time::{Duration, Instant, Virtual, Wall};
+use timeloom_time::{Dilation, Duration, Instant, Virtual, Wall};
 
 use crate::agreed::{listen, settings};
 use crate::clock::{CAUSE, Clock};
@@ -219,7 +219,12 @@ impl AgreedTestbed for Stubborn {
         Err(TestbedError::new("no"))
     }
 
-    fn resume(&self, _: Instant<Virtual>, _: Instant<Wall>) -> Result<(), TestbedError> {
+    fn resume(
+        &self,
+        _: Instant<Virtual>,
+        _: Instant<Wall>,
+        _: Dilation,
+    ) -> Result<(), TestbedError> {
         Err(TestbedError::new("no"))
     }
 

@@ -203,4 +203,32 @@ mod tests {
             assert!(!clock.is_paused());
         }
     }
+
+    /// A clock whose dilation is changed while it stands continues with the new one from the agreed
+    /// instant, and shows nothing of the change before.
+    #[test]
+    fn the_clock_continues_with_the_agreed_dilation() {
+        let clock = clock();
+        for factor in [3.0, 0.5, 10.0] {
+            let bound = clock.bound_at(Duration::from_us(100), None);
+            assert!(clock.wait_until(bound, || false));
+            assert_eq!(clock.pause(), bound);
+            clock.dilate(factor).expect("a dilation");
+            let at = wall_now() + Duration::from_ms(2);
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            assert_eq!(clock.now(), bound, "it stands");
+            clock.resume_as_of(bound, at);
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            let dilation = clock.check_dilation(factor).expect("a dilation");
+            let line = ClockMap::<Wall, Virtual>::new(at, bound, dilation.rate());
+            let before = wall_now();
+            let shown = clock.now();
+            let after = wall_now();
+            let slack = Duration::from_us(100);
+            assert!(
+                shown >= line.at(before - slack) && shown <= line.at(after + slack),
+                "{factor}: {shown:?} {before:?} {after:?}"
+            );
+        }
+    }
 }

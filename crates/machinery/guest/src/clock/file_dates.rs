@@ -217,16 +217,13 @@ impl Clock {
     /// written after the skip then have later dates than all files written before it. The caller
     /// ensures that no file is written during the wait.
     pub(crate) fn await_tick(&self) {
-        let (before_ns, begun) = (coarse_realtime_ns(), self.wall());
-        while self.wall() - begun < LONGEST_TICK {
-            let tick_ns = coarse_realtime_ns();
-            if tick_ns != before_ns {
-                if let Some(dates) = &mut self.lock().file_dates {
-                    dates.tick_ns = Some(tick_ns);
-                }
-                return;
-            }
+        let begun = self.wall();
+        let tick_ns = next_reading(coarse_realtime_ns, || {
             std::thread::sleep(LOOK_FOR_TICK);
+            self.wall() - begun < LONGEST_TICK
+        });
+        if let Some(dates) = &mut self.lock().file_dates {
+            dates.tick_ns = tick_ns;
         }
     }
 
@@ -266,6 +263,23 @@ fn realtime_ahead_ns() -> i64 {
         .map_or(0, |(_, ahead)| ahead)
 }
 
+/// Returns the first reading that differs from the present one; `None` if there is none in time.
+/// Between two readings, `wait` waits and returns false when the time is over.
+fn next_reading(mut read: impl FnMut() -> i64, mut wait: impl FnMut() -> bool) -> Option<i64> {
+    let present = read();
+    loop {
+        // On a busy machine, a short wait may take longer than all the time. A reading follows it.
+        let is_over = !wait();
+        let reading = read();
+        if reading != present {
+            return Some(reading);
+        }
+        if is_over {
+            return None;
+        }
+    }
+}
+
 /// Returns CLOCK_REALTIME_COARSE in nanoseconds, by which the kernel dates files.
 fn coarse_realtime_ns() -> i64 {
     read_ns(ClockId::RealtimeCoarse)
@@ -293,6 +307,21 @@ mod tests {
     use super::*;
 
     const OPEN: i64 = i64::MAX;
+
+    /// If one wait takes all the time, the tick that came meanwhile must not be missed: files would
+    /// keep dates from before the skip.
+    #[test]
+    fn a_tick_during_a_long_wait_is_found() {
+        let mut readings = [7, 8].into_iter();
+        assert_eq!(next_reading(|| readings.next().unwrap(), || false), Some(8));
+        let mut waits = 0;
+        let wait = || {
+            waits += 1;
+            waits < 3
+        };
+        assert_eq!(next_reading(|| 7, wait), None);
+        assert_eq!(waits, 3);
+    }
 
     fn at(ns: i64) -> Onset {
         Onset {

@@ -98,6 +98,11 @@ impl Host {
         &self.name
     }
 
+    /// Returns the name for the log; `None` if the host has none.
+    pub(crate) fn log_name(&self) -> Option<&str> {
+        Some(self.name()).filter(|name| !name.is_empty())
+    }
+
     /// Returns the number of the host in its session, which is also on its clock page.
     pub fn number(&self) -> u32 {
         self.index as u32

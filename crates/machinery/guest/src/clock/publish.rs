@@ -116,7 +116,10 @@ impl Clock {
             compose(&calibration, state, ticks.as_ticks(), next.out0)
         });
         let next = state.map;
-        state.history.push(Change { kind, map: next });
+        // A paused clock keeps its map, whatever its rate will be.
+        if kind != ChangeKind::Dilate || state.paused_since.is_none() {
+            state.history.push(Change { kind, map: next });
+        }
         next.in0
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock};
 
 use timeloom_page::PageMap;
 use timeloom_sys::clock::{ClockId, civil_state, read_ns};
-use timeloom_time::{ClockMap, Duration, Instant, LeapSeconds, Rate, Utc, Virtual};
+use timeloom_time::{ClockMap, Dilation, Duration, Instant, LeapSeconds, Rate, Utc, Virtual};
 
 use super::calibration::{Calibration, Counter, TscLine};
 use super::file_dates::FileDates;
@@ -43,7 +43,7 @@ impl Clock {
         page: Arc<PageMapping<Virtual>>,
         options: &ClockOptions,
     ) -> Result<Self, GuestError> {
-        let rate = running_rate(options.dilation)?;
+        let rate = dilation(options.dilation)?.rate();
         // If reads of the counter trap, those of the image would trap as well, so it uses another
         // counter.
         let (counter, tsc) = match options.tsc {
@@ -133,20 +133,17 @@ fn drawn() -> u64 {
     hasher.hash_one((std::process::id(), read_ns(ClockId::Boottime))) | 1
 }
 
-/// Returns the rate of virtual time per wall time under this dilation.
+/// Returns the dilation by `factor`.
 ///
 /// # Errors
-/// Fails if the dilation is not within 0.000001 … 1000000.
-pub(super) fn running_rate(dilation: f64) -> Result<Rate, GuestError> {
-    let limit = 1e6;
-    Rate::from_f64(dilation)
-        .filter(|_| (1.0 / limit..=limit).contains(&dilation))
-        .and_then(Rate::inverse)
-        .ok_or_else(|| {
-            GuestError::Usage(format!(
-                "a dilation of {dilation} is not possible; give the wall seconds per virtual second, from 0.000001 to 1000000"
-            ))
-        })
+/// Fails if the factor is not within 0.000001 … 1000000.
+pub(super) fn dilation(factor: f64) -> Result<Dilation, GuestError> {
+    Dilation::new(factor).ok_or_else(|| {
+        GuestError::Usage(format!(
+            "a dilation of {factor} is not possible; give the wall seconds per virtual second, from {:.6} to {}",
+            Dilation::LEAST, Dilation::MOST
+        ))
+    })
 }
 
 fn offsets_at_start(options: &ClockOptions) -> Offsets {

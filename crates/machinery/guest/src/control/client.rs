@@ -142,7 +142,7 @@ pub(super) fn write_request(stream: &mut UnixStream, request: &Request) -> Resul
 fn ask(session: &str, request: &Request) -> Result<(StatusText, UnixStream), Broken> {
     let stream = begin(session, request)?;
     let answer = read_answer(stream.try_clone()?, || match request {
-        Request::Query => Err(Broken::Silent),
+        Request::Query | Request::Why => Err(Broken::Silent),
         // The session may be busy with this very request. It then still answers queries.
         _ => ask(session, &Request::Query).map(drop),
     })?;

@@ -11,6 +11,7 @@ use timeloom_sys::rights::Rights;
 use crate::control::error::HoldError;
 use crate::control::grants::Grants;
 use crate::control::protocol::HoldText;
+use crate::control::why::ComponentText;
 use crate::enter::identity::Identity;
 use crate::enter::root::ContainerRoot;
 use crate::session::Session;
@@ -24,6 +25,14 @@ pub trait Controlled: Send + Sync {
     /// Returns true if the session was paused by [`Self::pause`], or has not been started yet.
     fn is_held(&self) -> bool {
         self.session().clock().is_paused()
+    }
+    /// Sets the wall seconds per virtual second. If the pauses of the session are agreed on with
+    /// other machines, the clocks of all machines change at the same virtual instant.
+    ///
+    /// # Errors
+    /// Fails if the clock cannot have this dilation, or if the machines cannot agree on it.
+    fn dilate(&self, factor: f64) -> Result<(), HoldError> {
+        Ok(self.session().dilate(factor)?)
     }
     /// Enables or disables skipping of time while all threads wait.
     fn skip(self: Arc<Self>, on: bool) -> Result<(), HoldError>;
@@ -78,6 +87,11 @@ pub trait Controlled: Send + Sync {
     }
     /// Returns the present holds on the pause, the longest first.
     fn holds(&self) -> Vec<HoldText> {
+        Vec::new()
+    }
+    /// Returns the components that are awaited now: those because of which a session stands that is
+    /// paused, or because of which its time does not skip. Must not wait for any of them.
+    fn awaited(&self) -> Vec<ComponentText> {
         Vec::new()
     }
     /// Passes recorded rows to their files, for a reader of the results.

@@ -60,6 +60,8 @@ pub enum RunUntilError {
 pub(crate) enum SeatError {
     #[error("the session has ended")]
     Ended,
+    #[error("the client has disconnected")]
+    Left,
     #[error("{by} grants this session its time already; a session has one granter only")]
     Taken { by: String },
     /// The connection of the client could not be kept.
@@ -99,7 +101,7 @@ pub(crate) enum Refusal {
     EnterAlone,
     #[error(
         "the pauses of this session are agreed on with other machines, \
-         so its clock cannot be changed alone; `timeloom hold` or `pause` stops all"
+         so its clock cannot be changed alone; `timeloom pause`, `hold` and `dilate` act on all"
     )]
     Agreed,
     /// The client requested a hold on a connection that already has another purpose.

@@ -14,6 +14,8 @@ use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::clock::Clock;
 use crate::control::error::SeatError;
+use crate::control::granter::has_hung_up;
+use crate::control::why::Cause;
 
 /// State of the granter of a session, and totals of its grants.
 pub struct Grants {
@@ -40,8 +42,10 @@ struct State {
     knows_the_end: bool,
     /// True while a request of the granter is being answered.
     answering: bool,
-    /// Start of the wait for the next grant.
+    /// Start of the wait for the next grant, or of the grant in progress.
     waiting_since: StdInstant,
+    /// True while a grant is in progress.
+    is_granting: bool,
     tally: GrantTotals,
 }
 
@@ -108,6 +112,7 @@ impl Grants {
                 knows_the_end: false,
                 answering: false,
                 waiting_since: now,
+                is_granting: false,
                 tally: GrantTotals::default(),
             }),
             changed: Condvar::new(),
@@ -184,6 +189,16 @@ impl Grants {
         self.lock().tally
     }
 
+    /// Returns the cause because of which the session stands, if it stands for its next grant.
+    pub(crate) fn awaited(&self) -> Option<Cause> {
+        let state = self.lock();
+        let awaits = state.phase == Phase::Open && !state.is_granting;
+        awaits.then(|| Cause::Grant {
+            granter: state.seated.as_ref().map(|seated| seated.process.clone()),
+            waited_ns: Duration::from(state.waiting_since.elapsed()).as_ns(),
+        })
+    }
+
     /// Returns a description of the present granter, or of the last one.
     pub fn granter(&self) -> String {
         let state = self.lock();
@@ -215,23 +230,36 @@ impl Grants {
         self.end.is_some_and(|end| at >= end)
     }
 
-    /// Makes a client the granter. `process` describes it.
+    /// Makes a client the granter. `process` describes it. If the present granter has disconnected,
+    /// waits for a moment until its last request is answered, so that one command can follow another
+    /// at once.
     ///
     /// # Errors
-    /// Fails if there is another granter, or if nothing will be granted any more.
+    /// Fails if there is another granter, if its last grant goes on, if nothing will be granted any
+    /// more, or if the client itself has disconnected.
     pub(crate) fn seat(
         self: &Arc<Self>,
         process: String,
         connection: UnixStream,
     ) -> Result<Seat, SeatError> {
+        let until = StdInstant::now() + LEAVES_WITHIN;
         let mut state = self.lock();
-        if let Phase::Over { .. } = state.phase {
-            return Err(SeatError::Ended);
-        }
-        if let Some(other) = &state.seated {
-            return Err(SeatError::Taken {
-                by: other.process.clone(),
-            });
+        loop {
+            if let Phase::Over { .. } = state.phase {
+                return Err(SeatError::Ended);
+            }
+            match &state.seated {
+                None => break,
+                Some(_) if has_hung_up(&connection) => return Err(SeatError::Left),
+                Some(other) if has_hung_up(&other.connection) && StdInstant::now() < until => {}
+                Some(other) => {
+                    return Err(SeatError::Taken {
+                        by: other.process.clone(),
+                    });
+                }
+            }
+            let waited = self.changed.wait_timeout(state, LEAVES_EVERY);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         state.seated = Some(Seated {
             process,
@@ -259,6 +287,7 @@ impl Grants {
         let now = StdInstant::now();
         let since = Duration::from(now - state.waiting_since);
         state.waiting_since = now;
+        state.is_granting = begins;
         if begins {
             state.tally.grants += 1;
             state.tally.waited += since;
@@ -292,8 +321,16 @@ impl Drop for Seat {
         state.left = state.seated.take().map(|seated| seated.process);
         state.alone_since = StdInstant::now();
         state.warned = false;
+        drop(state);
+        self.0.changed.notify_all();
     }
 }
+
+/// Maximum time for which a client waits for a granter that has disconnected.
+const LEAVES_WITHIN: StdDuration = StdDuration::from_secs(5);
+
+/// Interval at which both connections are checked meanwhile.
+const LEAVES_EVERY: StdDuration = StdDuration::from_millis(200);
 
 /// Maximum time for which the end of a session waits for the answer to its last grant.
 const ANSWERED_WITHIN: StdDuration = StdDuration::from_secs(5);

@@ -10,6 +10,7 @@ use crate::control::error::Refusal;
 use crate::control::hosts;
 use crate::control::protocol::{ProcessText, Request, Response, StatusText};
 use crate::control::until::{ahead, run_until};
+use crate::control::why::why;
 use crate::session::Session;
 
 /// Executes a request of a client and returns the answer.
@@ -21,9 +22,10 @@ pub(crate) fn obey<C: Controlled>(
         let obey = |request| obey(controlled, request);
         return obey_as(controlled, &requester, *request, obey);
     }
-    let lists = request == Request::Query;
+    let (lists, explains) = (request == Request::Query, request == Request::Why);
     let names_all = lists || matches!(request, Request::Host { .. });
     let stopped_after = carry_out(controlled, request)?;
+    let why = explains.then(|| why(controlled)).transpose()?;
     let controlled = controlled.upgrade().ok_or(Refusal::Ended)?;
     let session = controlled.session();
     let listed = lists.then(|| session.processes()).transpose()?;
@@ -33,6 +35,7 @@ pub(crate) fn obey<C: Controlled>(
         holds: controlled.holds(),
         directory: controlled.directory().map(Path::to_owned),
         processes: listed.map(|all| all.into_iter().map(ProcessText::from).collect()),
+        why: why.map(Box::new),
         ..match names_all {
             true => status.into(),
             false => StatusText::brief(status),
@@ -101,10 +104,7 @@ fn carry_out<C: Controlled>(
     let session = held.session();
     let changes_the_clock = matches!(
         request,
-        Request::Dilate { .. }
-            | Request::Step { .. }
-            | Request::RunUntil { .. }
-            | Request::Host { .. }
+        Request::Step { .. } | Request::RunUntil { .. } | Request::Host { .. }
     );
     if changes_the_clock && held.is_agreed() {
         return Err(Refusal::Agreed);
@@ -124,8 +124,8 @@ fn carry_out<C: Controlled>(
         // else.
         Request::Enter(_) => return Err(Refusal::EnterAlone),
         Request::Hold { .. } => return Err(Refusal::HoldBeside),
-        Request::Dilate { factor } => session.dilate(factor)?,
-        Request::Query | Request::Status => {}
+        Request::Dilate { factor } => held.dilate(factor)?,
+        Request::Query | Request::Status | Request::Why => {}
         Request::Watch => held.flush(),
         Request::By { .. } => return Err(Refusal::NoEffect),
         Request::Register { pid } => session.register(pid)?,

@@ -10,6 +10,7 @@ use timeloom_time::Duration;
 
 use crate::clock::HostTimeState;
 use crate::control::error::Refusal;
+use crate::control::why::Why;
 use crate::session::{Process, SessionStatus};
 
 /// Request of a client.
@@ -64,6 +65,9 @@ pub enum Request {
     Query,
     /// Return the status without the processes.
     Status,
+    /// Return the status, and the causes because of which time stands or does not skip. The answer
+    /// takes some 20 ms of observation.
+    Why,
     /// Return the status without the processes, after passing recorded rows to their files (those
     /// of the last fraction of a second may be missing): for a reader that shows a run while it
     /// goes on, several times a second.
@@ -174,6 +178,10 @@ pub struct StatusText {
     /// Processes of the session; present only in an answer to a query.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processes: Option<Vec<ProcessText>>,
+    /// Causes because of which time stands or does not skip; present only in an answer to
+    /// [`Request::Why`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<Box<Why>>,
 }
 
 /// State of a session that has reached a granted instant.
@@ -258,6 +266,7 @@ impl Request {
             | Self::Hold { .. }
             | Self::Query
             | Self::Status
+            | Self::Why
             | Self::Watch
             | Self::By { .. }
             | Self::Enter(_) => return None,
@@ -310,6 +319,7 @@ impl From<SessionStatus> for StatusText {
             holds: Vec::new(),
             hosts: status.hosts.into_iter().map(HostText::from).collect(),
             processes: None,
+            why: None,
         }
     }
 }
@@ -442,7 +452,12 @@ mod tests {
         ] {
             assert_eq!(request.effect().as_deref(), Some(effect));
         }
-        for request in [Request::Attach, Request::Query, Request::Status] {
+        for request in [
+            Request::Attach,
+            Request::Query,
+            Request::Status,
+            Request::Why,
+        ] {
             assert_eq!(request.effect(), None);
         }
     }

@@ -4,6 +4,7 @@
 //! then stops the processes too. The control socket calls this module in one thread per request or
 //! granter.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use timeloom_time::{Duration, Instant, Virtual};
@@ -45,13 +46,14 @@ pub(crate) fn travel<C: Controlled>(
     // No reference is kept during the wait: the session ends when its owner drops it.
     let session = controlled.upgrade().ok_or(RunUntilError::Ended)?;
     let clock = Arc::clone(session.session().clock());
+    let closing = Arc::clone(&session.session().closing);
     let stop = clock.stop_at(target)?;
     if let Err(error) = go(&session) {
         clock.forget_stop();
         return Err(error.into());
     }
     drop(session);
-    let gone = || over() || controlled.strong_count() == 0;
+    let gone = || over() || closing.load(Ordering::SeqCst) || controlled.strong_count() == 0;
     let reached = clock.wait_until_in_the_background(target, || gone() || clock.is_forgotten(stop));
     if !reached && gone() {
         return Ok(None);

@@ -4,6 +4,7 @@
 //! instant, for every reader. A thread waits here for that and then stops the host's processes too,
 //! while the other hosts continue.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use timeloom_clock::HostTime;
@@ -44,6 +45,7 @@ pub fn run_hosts_until<C: Controlled>(
     }
     let session = held.session();
     let clock = Arc::clone(session.clock());
+    let closing = Arc::clone(&session.closing);
     let targets = targets(session, hosts, target)?;
     let mut pending = clock.end_hosts_at(&targets)?;
     if let Err(error) = session.resume_hosts(hosts) {
@@ -55,8 +57,11 @@ pub fn run_hosts_until<C: Controlled>(
     drop(held);
     let (mut stood_for, mut trouble) = (Duration::ZERO, None);
     while !pending.is_empty() {
-        let gone = || controlled.strong_count() == 0;
+        let gone = || closing.load(Ordering::SeqCst) || controlled.strong_count() == 0;
         let over = clock.wait_for_host_ends(&pending, gone);
+        if closing.load(Ordering::SeqCst) {
+            return Err(RunUntilError::Ended);
+        }
         pending.retain(|end| over.iter().all(|(other, _)| other.host != end.host));
         let held = controlled.upgrade().ok_or(RunUntilError::Ended)?;
         for (end, reached) in over {

@@ -63,14 +63,18 @@ const GROUPS: &[(&str, &[Interface])] = &[
 pub(super) fn table() -> String {
     let mut text = String::from(
         "\n# What else tells or takes time\n\n\
-         *Virtual*: as the session's clock. *Refused*: not there for guests. *Named*: in real time; counted, and said on stderr, \
-         in `events.parquet` and at the end. *Real*: in real time, and nothing at run time says so; so it is said here, \
-         and in [limitations.md](limitations.md).\n",
+         The column *treatment* has one of these words:\n\n\
+         - *virtual*: the interface uses virtual time;\n\
+         - *refused*: the interface is unavailable to guests;\n\
+         - *reported*: the interface uses real time; each use is counted, and reported on stderr, in `events.parquet` and at\n\
+           the end of the run;\n\
+         - *real*: the interface uses real time, and this is not reported at run time, but only here and in\n\
+           [limitations.md](limitations.md).\n",
     );
     for (heading, rows) in GROUPS {
         let _ = write!(
             text,
-            "\n## {heading}\n\n| interface | time | here | why, and what it affects | way out |\n|---|---|---|---|---|\n"
+            "\n## {heading}\n\n| interface | time | treatment | reason and effect | what to do |\n|---|---|---|---|---|\n"
         );
         for row in *rows {
             let (here, why, way_out) = row.fate.cells();
@@ -85,9 +89,9 @@ pub(super) fn table() -> String {
     let native: Vec<&str> = rows.flat_map(|row| row.calls.iter().copied()).collect();
     let _ = write!(
         text,
-        "\n## Calls that run natively\n\nWhat these carry of time is in the rows above: {}.\n\n\
-         Looked at, up to Linux 6.17; newer calls are answered with ENOSYS, as by a kernel that lacks them. \
-         These tell no time and take none: {}.\n",
+        "\n## Calls that run natively\n\nThese calls carry time of the kinds in the rows above: {}.\n\n\
+         All calls up to Linux 6.17 were reviewed; newer calls are answered with ENOSYS, as by a kernel that lacks them. \
+         These calls carry no time: {}.\n",
         super::listed(native.into_iter()),
         super::listed(timeless::CALLS.iter().copied()),
     );
@@ -100,8 +104,10 @@ impl Fate {
         match *self {
             Self::Virtual { how } => ("virtual", how.to_owned(), "—"),
             Self::Refused { why, way_out } => ("refused", why.to_owned(), way_out),
-            Self::Named { harm, way_out } => ("named", harm.to_owned(), way_out),
-            Self::Real { why, harm, way_out } => ("**real**", format!("{why}; {harm}"), way_out),
+            Self::Named { harm, way_out } => ("reported", harm.to_owned(), way_out),
+            Self::Real { why, harm, way_out } => {
+                ("**real**", format!("{why}. Affected: {harm}"), way_out)
+            }
         }
     }
 

@@ -113,13 +113,13 @@ const WRAPPERS: &[(&str, &[&str])] = &[
 pub(super) fn table() -> String {
     let mut text = String::from(
         "\n# Where each call is tested\n\n\
-         Every case is run natively and under the clock and must return the same and last as long, in virtual time. \
-         *paused*: for a second in its middle; *×1/5*: the clock at a fifth of the speed; *rate changed*: in its middle; \
-         *many pauses*: hundreds of short ones; *host alone*: their host paused, dilated and stepped while the session goes \
-         on; *musl*: also with musl's C library; *native errors*: invalid arguments give \
-         the errno they give natively; *as the kernel*: against the kernel's own clock. Programs in Go, Java, JavaScript, \
-         Python, Rust and shell, and redis, nginx, curl and sqlite are tested beside these.\n\n\
-         | call | test programs | where it passes |\n|---|---|---|\n",
+         Each test program is run natively and under the clock; in virtual time it must return the same and take as long. The \
+         conditions are: *paused*: for a second, in the middle of the call; *×1/5*: the clock at a fifth of the speed; \
+         *rate changed*: in the middle of the call; *many pauses*: hundreds of short ones; *host alone*: the program's host is \
+         paused, dilated and stepped while the session continues; *musl*: also with musl's C library; *native errors*: \
+         invalid arguments give the same errno as natively; *as the kernel*: compared with the kernel's own clock. Programs in \
+         Go, Java, JavaScript, Python, Rust and shell, and redis, nginx, curl and sqlite are tested in addition.\n\n\
+         | call | test programs | conditions |\n|---|---|---|\n",
     );
     let sources: Vec<(&str, String)> = PROGRAMS
         .iter()

@@ -16,7 +16,6 @@ use crate::arch::{self, Registers};
 use crate::enter::image::Image;
 use crate::enter::kernel_vdso::Redirection;
 use crate::error::GuestError;
-use crate::linux::processes;
 use crate::linux::ptrace::{Stop, Tracee};
 use crate::supervise::notify::{Answer, Listener, Notification};
 
@@ -245,9 +244,15 @@ impl Injector {
         let args = [VDSO_ADDRESS, VDSO_BYTES, execute, private, file, 0];
         let map = ("mapping the vDSO", libc::SYS_mmap);
         tracee.syscall_checked(base, own, map, args)?;
-        for descriptor in [image, page] {
-            let close = ("closing a descriptor", libc::SYS_close);
-            tracee.syscall_checked(base, own, close, [descriptor as u64, 0, 0, 0, 0, 0])?;
+        // The kernel gives out the lowest free descriptors, which are usually adjacent: one call
+        // then closes both.
+        let ranges = match image == page + 1 {
+            true => [Some([page, image]), None],
+            false => [Some([page; 2]), Some([image; 2])],
+        };
+        for [first, last] in ranges.into_iter().flatten() {
+            let close = ("closing descriptors", libc::SYS_close_range);
+            tracee.syscall_checked(base, own, close, [first as u64, last as u64, 0, 0, 0, 0])?;
         }
         Ok(())
     }
@@ -270,13 +275,17 @@ impl Injector {
             ..
         } = self.image;
         let action = [handler, flags, restorer, HANDLER_MASK];
+        self.set_action(tracee, base, libc::SIGSYS, scratch, action)?;
         // If SIGSYS was ignored when the program was started outside the session, it is ignored
-        // here.
-        if processes::signal_state(tracee.pid(), libc::SIGSYS).is_ignored {
+        // here. The call has stored the earlier action.
+        let earlier = tracee.peek(scratch).map_err(GuestError::system(format!(
+            "reading from process {}",
+            tracee.pid()
+        )))?;
+        if earlier == libc::SIG_IGN as u64 {
             let ignored = [libc::SIG_IGN as u64, 0, 0, 0];
             self.set_action(tracee, base, SIGSYS_STAND_IN, scratch, ignored)?;
         }
-        self.set_action(tracee, base, libc::SIGSYS, scratch, action)?;
         if self.emulates_tsc {
             // The field of the restorer holds the program's own action, which is the default one.
             // See `intercepted.rs` of the image.
@@ -317,8 +326,8 @@ impl Injector {
         self.set_action(tracee, base, SIGSYS_STAND_IN, scratch, action)
     }
 
-    /// Installs a signal action in the tracee. `rt_sigaction` itself traps, unless it is made by
-    /// the image's system call instruction.
+    /// Installs a signal action in the tracee, and stores the earlier action at `scratch`.
+    /// `rt_sigaction` itself traps, unless it is made by the image's system call instruction.
     fn set_action(
         &self,
         tracee: &mut Tracee,
@@ -335,7 +344,7 @@ impl Injector {
                     tracee.pid()
                 )))?;
         }
-        let args = [signal as u64, scratch, 0, 8, 0, 0];
+        let args = [signal as u64, scratch, scratch, 8, 0, 0];
         let call = ("installing a handler of ours", libc::SYS_rt_sigaction);
         tracee
             .syscall_checked(base, self.image.syscall, call, args)

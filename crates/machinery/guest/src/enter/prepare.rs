@@ -39,7 +39,10 @@ pub(super) fn prepare(
     let account = spec.rights.as_ref().and_then(|rights| rights.account());
     let is_ours = account.is_none_or(Account::is_own);
     let mut variables: BTreeMap<OsString, OsString> = match &spec.root {
-        None if spec.inherits == Variables::All && is_ours => std::env::vars_os().collect(),
+        None if spec.inherits == Variables::All && is_ours => {
+            let all = std::env::vars_os();
+            all.filter(|(name, _)| name != environment::LOG).collect()
+        }
         None => environment::usual(account).collect(),
         Some(_) => BTreeMap::from([("PATH".into(), rooted::PATH.into())]),
     };

@@ -191,6 +191,17 @@ fn run(
     address: u64,
     args: [u64; 6],
 ) -> u32 {
+    interpret(program, architecture, number, address, args).0
+}
+
+/// Returns the filter's action on a call, and the number of instructions that decided it.
+pub(super) fn interpret(
+    program: &[sock_filter],
+    architecture: u32,
+    number: i64,
+    address: u64,
+    args: [u64; 6],
+) -> (u32, usize) {
     let mut data = Vec::new();
     data.extend((number as i32).to_ne_bytes());
     data.extend(architecture.to_ne_bytes());
@@ -198,7 +209,7 @@ fn run(
     args.iter()
         .for_each(|argument| data.extend(argument.to_ne_bytes()));
     let (mut at, mut word) = (0usize, 0u32);
-    loop {
+    for executed in 1.. {
         let step = program[at];
         at += 1;
         match (u32::from(step.code), step.k) {
@@ -207,8 +218,9 @@ fn run(
             (0x15, k) => at += usize::from(if word == k { step.jt } else { step.jf }),
             (0x35, k) => at += usize::from(if word >= k { step.jt } else { step.jf }),
             (0x45, k) => at += usize::from(if word & k != 0 { step.jt } else { step.jf }),
-            (0x06, k) => return k,
+            (0x06, k) => return (k, executed),
             other => panic!("{other:?} is no instruction that we emit"),
         }
     }
+    unreachable!("a filter has no backward jumps")
 }

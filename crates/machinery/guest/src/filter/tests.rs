@@ -357,6 +357,26 @@ fn the_programs_are_such_that_the_kernel_takes_them() {
     }
 }
 
+/// The filter runs at each trap and at each call of the image. One comparison for each call in the
+/// table would take 150 instructions.
+#[test]
+fn few_instructions_decide_a_call() {
+    for guest in [
+        Guest::Launched,
+        Guest::EmulatingAndDating,
+        Guest::Registered,
+    ] {
+        let program = program(guest);
+        let always = calls().filter(|call| call.when == CallCondition::Always);
+        for number in always.map(number_of).chain([libc::SYS_getppid]) {
+            for address in [0x5555_0000_1000, IMAGE_ADDRESS + 0x100] {
+                let (_, executed) = interpret(&program, AUDIT_ARCH, number, address, [1; 6]);
+                assert!(executed <= 36, "{}: {executed}", name_of(number));
+            }
+        }
+    }
+}
+
 fn is_taken(program: &[sock_filter]) {
     assert!(program.len() <= 4096, "{} steps", program.len());
     for (at, step) in program.iter().enumerate() {

@@ -86,10 +86,7 @@ impl CgroupFreezer {
     pub(super) fn list_with_hosts(&self) -> Result<Vec<(usize, i32)>, GuestError> {
         let mut all = Vec::new();
         for (&index, host) in &*self.lock() {
-            let pids = try_pids_in(&host.group.directory).map_err(|error| {
-                let listing = host.group.directory.display();
-                GuestError::system(format!("listing the processes in {listing}"))(error)
-            })?;
+            let pids = host.group.try_processes()?;
             all.extend(pids.into_iter().map(|pid| (index, pid)));
         }
         Ok(all)
@@ -101,10 +98,13 @@ impl CgroupFreezer {
         group.map_or_else(Vec::new, |it| it.group.processes())
     }
 
-    pub(super) fn processes_not_held(&self) -> Vec<i32> {
+    pub(super) fn processes_not_held(&self) -> Result<Vec<i32>, GuestError> {
+        let mut all = Vec::new();
         let hosts = self.lock();
-        let going = hosts.values().filter(|it| !it.held.load(Ordering::SeqCst));
-        going.flat_map(|it| it.group.processes()).collect()
+        for host in hosts.values().filter(|it| !it.held.load(Ordering::SeqCst)) {
+            all.extend(host.group.try_processes()?);
+        }
+        Ok(all)
     }
 
     /// Freezes the session. A process that another program has moved out of the groups does not
@@ -228,6 +228,13 @@ impl Group {
 
     fn processes(&self) -> Vec<i32> {
         pids_in(&self.directory)
+    }
+
+    fn try_processes(&self) -> Result<Vec<i32>, GuestError> {
+        try_pids_in(&self.directory).map_err(|error| {
+            let listing = self.directory.display();
+            GuestError::system(format!("listing the processes in {listing}"))(error)
+        })
     }
 
     fn freeze(&self, patience: Duration) -> Result<(), GuestError> {

@@ -127,13 +127,13 @@ impl SignalFreezer {
         all
     }
 
-    pub(super) fn processes_not_held(&self) -> Vec<i32> {
-        let mut all = self.processes();
+    pub(super) fn processes_not_held(&self) -> Result<Vec<i32>, GuestError> {
+        let mut all = self.list()?;
         let standing = self.lock();
         if !standing.hosts.is_empty() {
             all.retain(|&pid| !standing.is_on_held(pid));
         }
-        all
+        Ok(all)
     }
 
     pub(super) fn adopt(&self, pid: i32) -> Result<(), GuestError> {

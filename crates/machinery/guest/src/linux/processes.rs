@@ -198,18 +198,25 @@ pub(crate) fn state(pid: i32) -> Option<char> {
     behind_name(&stat)?.chars().next()
 }
 
-/// Returns the scheduler state of a thread, like [`state`], but faster: the file of a process
-/// contains sums over all its threads.
-pub(crate) fn thread_state(thread: i32) -> Option<char> {
-    let stat = fs::read_to_string(format!("/proc/{thread}/task/{thread}/stat")).ok()?;
-    behind_name(&stat)?.chars().next()
+/// Returns the scheduler state of a thread; `None` if the thread has ended. Faster than [`state`]:
+/// the file of a process contains sums over all its threads.
+///
+/// # Errors
+/// Fails if no descriptor or no memory is left.
+pub(crate) fn thread_state(thread: i32) -> io::Result<Option<char>> {
+    let path = format!("/proc/{thread}/task/{thread}/stat");
+    match with_spare(|| fs::read_to_string(&path)) {
+        Ok(stat) => Ok(behind_name(&stat).and_then(|rest| rest.chars().next())),
+        Err(error) if is_gone(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Returns the children that a thread has started and that were not reaped. Empty if the kernel
 /// does not list them (CONFIG_PROC_CHILDREN).
 pub(crate) fn children(thread: i32) -> Vec<i32> {
     let path = format!("/proc/{thread}/task/{thread}/children");
-    let text = fs::read_to_string(path).unwrap_or_default();
+    let text = with_spare(|| fs::read_to_string(&path)).unwrap_or_default();
     let numbers = text.split_ascii_whitespace();
     numbers.filter_map(|number| number.parse().ok()).collect()
 }

@@ -234,9 +234,10 @@ impl Tracee {
             }
         }
         let bit = 1u64 << (signal - 1);
-        if mask & bit != 0 {
-            mask = mask & !bit | 1 << (stand_in - 1);
+        if mask & bit == 0 {
+            return Ok(());
         }
+        mask = mask & !bit | 1 << (stand_in - 1);
         match &self.through {
             Some(debugger) => debugger.borrow_mut().set_mask(mask),
             None => request(PTRACE_SETSIGMASK, self.pid, 8, &raw mut mask as usize).map(drop),

@@ -1,6 +1,6 @@
 //! Pauses of a session at an instant that is agreed on with the sessions of other machines.
 
-use timeloom_time::{Duration, Instant, Virtual, Wall};
+use timeloom_time::{Dilation, Duration, Instant, Virtual, Wall};
 
 use super::Session;
 use crate::error::GuestError;
@@ -37,16 +37,20 @@ impl Session {
     }
 
     /// Resumes clock and processes at the wall instant `at`, after waiting for it; the clock
-    /// continues from `from` as if it had been resumed at exactly `at`. Returns the delay of the
-    /// actual resumption after `at`.
+    /// continues from `from` with this dilation as if it had been resumed at exactly `at`. Returns
+    /// the delay of the actual resumption after `at`.
     ///
     /// # Errors
-    /// Fails if the processes cannot be resumed.
+    /// Fails if the clock cannot have this dilation, or if the processes cannot be resumed.
     pub fn resume_as_of(
         &self,
         from: Instant<Virtual>,
         at: Instant<Wall>,
+        dilation: Dilation,
     ) -> Result<Duration, GuestError> {
+        if self.clock.dilation() != dilation.factor() {
+            self.dilate(dilation.factor())?;
+        }
         let _change = self.lock();
         let left = at - timeloom_sys::wall_now() - Duration::from_us(200);
         if !left.is_negative() {

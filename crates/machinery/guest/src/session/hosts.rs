@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use tracing::debug_span;
+
 use super::Session;
 use crate::clock::Host;
 use crate::error::GuestError;
@@ -73,6 +75,7 @@ impl Session {
     /// # Errors
     /// Fails if a process cannot be stopped.
     pub fn pause_hosts(&self, hosts: &[Arc<Host>]) -> Result<(), GuestError> {
+        let _span = debug_span!("pause hosts", hosts = names(hosts)).entered();
         let _change = self.lock();
         self.clock.hold_hosts(&indices(hosts));
         self.supervisor.timers.look_again();
@@ -92,6 +95,7 @@ impl Session {
     /// # Errors
     /// Fails if a process cannot be resumed.
     pub fn resume_hosts(&self, hosts: &[Arc<Host>]) -> Result<(), GuestError> {
+        let _span = debug_span!("resume hosts", hosts = names(hosts)).entered();
         let _change = self.lock();
         self.clock.release_hosts(&indices(hosts));
         // This must happen before time may skip to the next event.
@@ -108,6 +112,7 @@ impl Session {
     /// # Errors
     /// Fails if the factor is not possible, or if a process cannot be stopped for a moment.
     pub fn dilate_hosts(&self, hosts: &[Arc<Host>], factor: f64) -> Result<(), GuestError> {
+        let _span = debug_span!("dilate hosts", hosts = names(hosts), factor).entered();
         let _change = self.lock();
         // The processes of the hosts are stopped meanwhile. Their clocks are not, since otherwise
         // each change of the rate would set them back by that time.
@@ -135,6 +140,12 @@ impl Session {
         }
         frozen.and(dilated)
     }
+}
+
+/// Returns the names of hosts for the log.
+fn names(hosts: &[Arc<Host>]) -> String {
+    let names: Vec<&str> = hosts.iter().map(|host| host.name()).collect();
+    names.join(", ")
 }
 
 fn indices(hosts: &[Arc<Host>]) -> Vec<usize> {

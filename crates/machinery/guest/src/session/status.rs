@@ -72,22 +72,28 @@ impl Session {
     /// Fails if the processes cannot be read, since an empty list would be wrong.
     pub fn processes(&self) -> Result<Vec<Process>, GuestError> {
         let listed = self.supervisor.freezer.list_with_hosts()?;
-        let hosts = self.hosts.lock().unwrap_or_else(|e| e.into_inner()).clone();
-        let names: BTreeMap<usize, &str> = hosts
-            .iter()
-            .map(|host| (host.index(), host.name()))
-            .collect();
+        Ok(self.described(&listed))
+    }
+
+    /// Returns these processes, each given with the number of its host, with their names.
+    pub(super) fn described(&self, listed: &[(usize, i32)]) -> Vec<Process> {
+        let names = self.host_names();
         let programs = self.programs.lock().unwrap_or_else(|e| e.into_inner());
-        let process = |(host, pid)| Process {
+        let process = |&(host, pid): &(usize, i32)| Process {
             pid,
             name: processes::name(pid),
-            host: names
-                .get(&host)
-                .filter(|name| !name.is_empty())
-                .map(|&name| name.to_owned()),
+            host: names.get(&host).cloned(),
             program: program_of(&programs, pid, processes::family),
         };
-        Ok(listed.into_iter().map(process).collect())
+        listed.iter().map(process).collect()
+    }
+
+    /// Returns the names of the hosts by number, without those that have none.
+    pub(super) fn host_names(&self) -> BTreeMap<usize, String> {
+        let hosts = self.hosts.lock().unwrap_or_else(|e| e.into_inner());
+        let named = hosts.iter().filter(|host| !host.name().is_empty());
+        let named = named.map(|host| (host.index(), host.name().to_owned()));
+        named.collect()
     }
 }
 

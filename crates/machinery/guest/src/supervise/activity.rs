@@ -6,7 +6,8 @@
 //! have run, not on the number that sleep. There are three parts:
 //!
 //! - `kernel`: the BPF programs (`bpf/awake.bpf.c`) and the word that they share with this process:
-//!   the number of threads, softirqs and work items that are not at rest, and a count of changes.
+//!   the number of threads, softirqs and work items that are not at rest and of network queues that
+//!   hold frames back, and a count of changes.
 //! - `waiting`: the threads that wait in virtual time, in the order of their deadlines.
 //! - this file: detects rest as an instant at which that number is zero, and the word is unchanged
 //!   after all other sources were queried.
@@ -52,7 +53,11 @@ impl Activity {
         let cgroup = supervisor.freezer.cgroup();
         let cgroup = cgroup.ok_or_else(|| io::Error::other("the session has no cgroup"))?;
         Ok(Self {
-            kernel: Kernel::load(&Setup::of_this_thread(cgroup, supervisor.wait_range())?)?,
+            kernel: Kernel::load(&Setup::of_this_thread(
+                cgroup,
+                supervisor.wait_range(),
+                supervisor.networks.get().cloned().unwrap_or_default(),
+            )?)?,
             waiting: Waiting::default(),
             ran: BTreeSet::new(),
             complete_at: None,
@@ -124,8 +129,13 @@ impl Activity {
         count
     }
 
-    /// Drops counted work items that were cancelled and therefore never end. Call this only if
-    /// another source has proved that all threads rest.
+    /// Returns true if the kernel has deferred work that may concern the session: a softirq, a work
+    /// item, or a frame that a queue holds back.
+    pub(crate) fn is_deferred(&self) -> bool {
+        self.kernel.is_deferred()
+    }
+
+    /// Drops counted work items that were cancelled and therefore never end.
     pub(crate) fn forget_cancelled(&mut self) {
         self.kernel.forget_works_before(FORGOTTEN_AFTER);
     }

@@ -211,7 +211,8 @@ impl Debugged {
         }
         let parent = processes::family(process).map_or(0, |family| family.parent);
         let waits = |thread: i32| {
-            processes::thread_state(thread) == Some('D') && processes::waits_for_vfork_child(thread)
+            matches!(processes::thread_state(thread), Ok(Some('D')))
+                && processes::waits_for_vfork_child(thread)
         };
         if !processes::threads(parent).into_iter().any(waits) {
             return Answer::Continue;

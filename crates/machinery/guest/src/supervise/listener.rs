@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use timeloom_calls::{ImageCall, TCP_CONGESTION, TERMINAL_INPUT};
+use tracing::{debug, debug_span};
 
 use crate::arch;
 use crate::enter::debugged::Prepared;
@@ -67,8 +68,15 @@ pub(crate) fn serve(listener: &Arc<Listener>, supervisor: &Arc<Supervisor>) {
                 supervisor.exec_begun(host);
                 let its = Arc::clone(&supervisor);
                 let follow = move || {
-                    follow_exec(&listener, &its, &notification);
+                    let (thread, host_name) = (notification.thread, listener.host().log_name());
+                    let _span = debug_span!("exec", host = host_name, thread).entered();
+                    let outcome = follow_exec(&listener, &its, &notification);
                     its.exec_ended(host);
+                    debug!(
+                        program = processes::name(thread),
+                        virtual_ns = its.clock.now().as_ns(),
+                        "{outcome}"
+                    );
                 };
                 match std::thread::Builder::new().spawn(follow) {
                     Ok(_) => continue,
@@ -247,21 +255,22 @@ fn is_too_small(asker: &Asker<'_>, stack: Alleged<SignalStack>) -> bool {
     })
 }
 
-/// Answers an exec. Runs in its own thread.
-fn follow_exec(listener: &Listener, supervisor: &Supervisor, asker: &Notification) {
+/// Answers an exec, and returns its outcome for the log. Runs in its own thread.
+fn follow_exec(listener: &Listener, supervisor: &Supervisor, asker: &Notification) -> &'static str {
     let process = processes::process_of(asker.thread);
     let debugger = processes::tracer_of(asker.thread);
     if !listener.is_waiting(asker) {
-        return;
+        return "interrupted";
     }
     if let Some(debugger) = debugger {
-        return follow_under_debugger(listener, supervisor, asker, (process, debugger));
+        follow_under_debugger(listener, supervisor, asker, (process, debugger));
+        return "left to the debugger";
     }
     if supervisor.debugged.is_due(process) {
         if let Err(error) = supervisor.injector.begin_trace(listener, asker) {
             (supervisor.warn)(error.to_string());
         }
-        return;
+        return "left to the debugger";
     }
     let adopt = |pid: i32, outcome: &ExecOutcome| admit(listener, supervisor, pid, outcome);
     let outfit = outfit_of(listener, supervisor);
@@ -274,9 +283,14 @@ fn follow_exec(listener: &Listener, supervisor: &Supervisor, asker: &Notificatio
                 (supervisor.warn)(remark);
             }
             warn_of_lost_privileges(supervisor, asker.thread);
+            "executed"
         }
-        Ok(ExecOutcome::Failed | ExecOutcome::Gone) => {}
-        Err(error) => (supervisor.warn)(error.to_string()),
+        Ok(ExecOutcome::Failed) => "not executed: the kernel refused",
+        Ok(ExecOutcome::Gone) => "not executed: the process has ended",
+        Err(error) => {
+            (supervisor.warn)(error.to_string());
+            "not prepared"
+        }
     }
 }
 

@@ -8,7 +8,8 @@ use crate::supervise::thread_state::ThreadState;
 
 /// Returns the first virtual time at which an event may happen without input from outside, in a
 /// session whose processes are all stopped. This is the present time if a thread was stopped while
-/// it computed, or if a program is being started. It is `None` if all threads wait for others.
+/// it computed, if a program is being started, or if the processes cannot be listed. It is `None` if
+/// all threads wait for others.
 ///
 /// A thread that was stopped just after a call in which it might have waited for others counts as
 /// waiting.
@@ -17,9 +18,12 @@ pub(crate) fn next_deadline(supervisor: &Supervisor) -> Option<Instant<Virtual>>
     if supervisor.is_starting_one() {
         return Some(now);
     }
+    let Ok(pids) = supervisor.processes_not_held() else {
+        return Some(now);
+    };
     let wait = supervisor.wait_range();
     let mut deadlines = Vec::new();
-    for pid in supervisor.processes_not_held() {
+    for pid in pids {
         for thread in processes::threads(pid) {
             if matches!(processes::state(thread), Some('Z' | 'X') | None) {
                 continue;

@@ -63,6 +63,22 @@ impl OwnThreads {
     }
 }
 
+/// Returns the threads of this process that do not sleep, with their names: all but the calling
+/// thread, and the one that skips time.
+pub(crate) fn awake() -> Vec<(i32, String)> {
+    let this = rustix::thread::gettid().as_raw_nonzero().get();
+    let threads = processes::threads(std::process::id() as i32).into_iter();
+    let threads = threads.filter(|&thread| {
+        let state = processes::thread_state(thread);
+        thread != this && !matches!(state, Ok(Some('S' | 'Z' | 'X') | None))
+    });
+    let named = threads.map(|thread| (thread, processes::name(thread)));
+    named.filter(|(_, name)| name != SKIPPER).collect()
+}
+
+/// Name of the thread that skips time.
+pub(crate) const SKIPPER: &str = "skip";
+
 /// Returns the number of times that threads of this process have gone to sleep voluntarily; `None`
 /// on failure.
 fn times_gone_to_sleep() -> Option<i64> {

@@ -1,7 +1,8 @@
 //! Skipping: while all threads wait, the clock advances to the next event at once.
 //!
-//! If BPF is available, scheduler events show that all threads wait ([`Activity`]). Otherwise /proc
-//! is read many times a second, as follows.
+//! If BPF is available, scheduler events show that all threads wait ([`Activity`]), and that the
+//! kernel holds no frame of the session back. Otherwise, and while anything has been running for
+//! some milliseconds, /proc is read many times a second, as follows.
 //!
 //! Nothing is about to happen under these conditions: every thread of every guest sleeps, and every
 //! thread of this supervisor; the kernel has deferred no network work; all other sources (packets
@@ -24,6 +25,7 @@ use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use timeloom_sys::schedule::sleep_exactly;
 use timeloom_time::{Duration, Instant, Virtual};
+use tracing::trace;
 
 use crate::clock::Compute;
 use crate::freeze::FreezeKind;
@@ -32,7 +34,7 @@ use crate::supervise::activity::Activity;
 use crate::supervise::interrupt;
 use crate::supervise::own_threads::OwnThreads;
 use crate::supervise::scheduler::Scheduler;
-use crate::supervise::snapshot::{Awake, Snapshot, Waiter};
+use crate::supervise::snapshot::{NoSnapshot, Snapshot, Waiter};
 use crate::supervise::supervisor::Supervisor;
 
 /// Skips time until `ended` is true. To be run in its own thread.
@@ -49,8 +51,20 @@ pub(crate) fn serve(shared: &Weak<Supervisor>, ended: &AtomicBool) {
         };
         let attempt = match &mut activity {
             Some(activity) => by_events(&supervisor, activity, &mut own, &mut scheduler),
-            None => skip_once(&supervisor, &mut own, &mut scheduler),
+            None => skip_once(&supervisor, &mut own, &mut scheduler, || false),
         };
+        match attempt {
+            Attempt::Skipped => trace!(virtual_ns = supervisor.clock.now().as_ns(), "skipped"),
+            Attempt::Busy(thread) => trace!(thread, "not skipped: a thread runs"),
+            Attempt::NotNow => {}
+        }
+        supervisor.note_busy(match attempt {
+            Attempt::Busy(thread) => Some(thread),
+            Attempt::Skipped | Attempt::NotNow => None,
+        });
+        if attempt == Attempt::Skipped {
+            supervisor.is_deferred.store(false, Ordering::Relaxed);
+        }
         // The intervals between attempts increase while a thread computes, so as not to disturb it.
         naps = if attempt == Attempt::Skipped {
             0
@@ -85,13 +99,22 @@ pub(crate) fn serve(shared: &Weak<Supervisor>, ended: &AtomicBool) {
 
 /// Returns the detector by scheduler events; `None` if it is unavailable or disabled.
 fn by_events_if_possible(supervisor: &Supervisor) -> Option<Activity> {
+    // A detector that is loaded later does not know the frames that are held back already.
+    let is_first = !supervisor.has_skipped.swap(true, Ordering::Relaxed);
+    supervisor
+        .detects_held_frames
+        .store(false, Ordering::Relaxed);
     let is_unwanted = std::env::var_os(BPF).is_some_and(|value| value == "off");
     // If dates of files are virtual, each skip waits for a kernel tick, so the detector would save
     // nothing.
     if is_unwanted || supervisor.clock.dates_files() {
         return None;
     }
-    Activity::new(supervisor).ok()
+    let activity = Activity::new(supervisor).ok()?;
+    supervisor
+        .detects_held_frames
+        .store(is_first, Ordering::Relaxed);
+    Some(activity)
 }
 
 /// Name of an environment variable of the supervisor. Its value `off` disables the BPF programs
@@ -117,11 +140,11 @@ fn by_events(
     scheduler: &mut Scheduler,
 ) -> Attempt {
     let Some(word) = activity.wait_for_rest(LONG_WORK) else {
-        let attempt = skip_once(supervisor, own, scheduler);
-        if attempt == Attempt::Skipped {
-            activity.forget_cancelled();
-        }
-        return attempt;
+        activity.forget_cancelled();
+        supervisor
+            .is_deferred
+            .store(activity.is_deferred(), Ordering::Relaxed);
+        return skip_once(supervisor, own, scheduler, || activity.is_deferred());
     };
     let Some(_change) = supervisor.try_change() else {
         return Attempt::NotNow;
@@ -142,7 +165,14 @@ fn by_events(
     jump(supervisor, &activity.waiting.all(&supervisor.clock))
 }
 
-fn skip_once(supervisor: &Supervisor, own: &mut OwnThreads, scheduler: &mut Scheduler) -> Attempt {
+/// Attempts to skip. `is_deferred` must return true if it is known that the kernel has deferred work
+/// that may concern the session: /proc does not show all of it.
+fn skip_once(
+    supervisor: &Supervisor,
+    own: &mut OwnThreads,
+    scheduler: &mut Scheduler,
+    is_deferred: impl Fn() -> bool,
+) -> Attempt {
     let Some(_change) = supervisor.try_change() else {
         return Attempt::NotNow;
     };
@@ -151,18 +181,20 @@ fn skip_once(supervisor: &Supervisor, own: &mut OwnThreads, scheduler: &mut Sche
     }
     let in_turns = supervisor.clock.compute() == Compute::None;
     let look = || match in_turns {
-        true => Ok(Snapshot::with_those_at_work(supervisor)),
+        true => Snapshot::with_those_at_work(supervisor),
         false => Snapshot::of(supervisor),
     };
     let first = match look() {
         Ok(snapshot) => snapshot,
-        Err(Awake(thread)) => return Attempt::Busy(thread),
+        Err(NoSnapshot::Awake(thread)) => return Attempt::Busy(thread),
+        Err(NoSnapshot::Unreadable) => return Attempt::NotNow,
     };
     if let Some(thread) = scheduler.computing(&first.at_work) {
         return Attempt::Busy(thread);
     }
     // If both snapshots are equal, there is an instant between them at which all threads sleep.
-    let is_quiet = |own: &OwnThreads| own.softirq_sleeps() && supervisor.is_quiet();
+    let is_quiet =
+        |own: &OwnThreads| own.softirq_sleeps() && !is_deferred() && supervisor.is_quiet();
     if !is_quiet(own) || !own.slept() || first.stirring_child().is_some() {
         return Attempt::NotNow;
     }

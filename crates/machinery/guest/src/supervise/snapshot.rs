@@ -2,8 +2,8 @@
 //! apart are compared.
 
 use std::collections::BTreeSet;
-use std::convert::Infallible;
 use std::fs;
+use std::io;
 use std::ops::RangeInclusive;
 
 use timeloom_page::PageTime;
@@ -33,36 +33,45 @@ pub(crate) struct Waiter {
     pub(crate) deadline: Option<HostInstant<PageTime>>,
 }
 
-/// Reason why there is no snapshot: this guest thread does not sleep.
-pub(crate) struct Awake(pub(crate) i32);
+/// Reason why there is no snapshot.
+pub(crate) enum NoSnapshot {
+    /// This guest thread does not sleep.
+    Awake(i32),
+    /// The state of a thread is unknown: no descriptor or no memory is left.
+    Unreadable,
+}
 
 impl Snapshot {
     /// Takes a snapshot. Fails unless all threads sleep.
-    pub(crate) fn of(supervisor: &Supervisor) -> Result<Self, Awake> {
-        Self::look(supervisor, |_, thread| Err(Awake(thread)))
+    pub(crate) fn of(supervisor: &Supervisor) -> Result<Self, NoSnapshot> {
+        Self::look(supervisor, |_, thread| Err(NoSnapshot::Awake(thread)))
     }
 
     /// Takes a snapshot of threads some of which may be running.
-    pub(crate) fn with_those_at_work(supervisor: &Supervisor) -> Self {
-        let all = Self::look(supervisor, |snapshot, thread| {
+    pub(crate) fn with_those_at_work(supervisor: &Supervisor) -> Result<Self, NoSnapshot> {
+        Self::look(supervisor, |snapshot, thread| {
             snapshot.at_work.push(thread);
-            Ok::<(), Infallible>(())
-        });
-        all.unwrap_or_else(|never| match never {})
+            Ok(())
+        })
     }
 
-    fn look<E>(
+    fn look(
         supervisor: &Supervisor,
-        awake: impl Fn(&mut Self, i32) -> Result<(), E>,
-    ) -> Result<Self, E> {
+        awake: impl Fn(&mut Self, i32) -> Result<(), NoSnapshot>,
+    ) -> Result<Self, NoSnapshot> {
+        let unreadable = |_| NoSnapshot::Unreadable;
+        let pids = supervisor
+            .processes_not_held()
+            .map_err(|_| NoSnapshot::Unreadable)?;
         let mut snapshot = Self {
             counts: Vec::new(),
             waiting: Vec::new(),
             at_work: Vec::new(),
         };
-        for pid in supervisor.processes_not_held() {
-            for thread in processes::threads(pid) {
-                if snapshot.add(pid, thread, supervisor.wait_range()).is_none() {
+        for pid in pids {
+            for thread in processes::try_threads(pid).map_err(unreadable)? {
+                let added = snapshot.add(pid, thread, supervisor.wait_range());
+                if added.map_err(unreadable)?.is_none() {
                     awake(&mut snapshot, thread)?;
                 }
             }
@@ -91,10 +100,22 @@ impl Snapshot {
     }
 
     /// Adds a thread to the snapshot. Returns `None` if it does not sleep.
-    fn add(&mut self, pid: i32, thread: i32, wait: &RangeInclusive<u64>) -> Option<()> {
-        if self.add_counts(pid, thread)? == Sleep::ForEver {
-            return Some(());
+    ///
+    /// # Errors
+    /// Fails if its state cannot be read.
+    fn add(&mut self, pid: i32, thread: i32, wait: &RangeInclusive<u64>) -> io::Result<Option<()>> {
+        match processes::thread_state(thread)? {
+            Some('S') => Ok(self.add_sleeping(pid, thread, wait)),
+            // The thread has ended. In state `X` it is ending, and about to notify its parent.
+            Some('Z') | None => Ok(Some(())),
+            Some(_) => Ok(None),
         }
+    }
+
+    /// Adds a thread that sleeps until it is woken. Returns `None` if it has woken meanwhile.
+    fn add_sleeping(&mut self, pid: i32, thread: i32, wait: &RangeInclusive<u64>) -> Option<()> {
+        let counts = fs::read_to_string(format!("/proc/{pid}/task/{thread}/schedstat")).ok()?;
+        self.counts.push((thread, counts));
         let Some(deadline) = ThreadState::of(pid, thread).and_then(|state| {
             let waits = wait.contains(&state.at);
             waits
@@ -114,18 +135,6 @@ impl Snapshot {
         }
         Some(())
     }
-
-    fn add_counts(&mut self, pid: i32, thread: i32) -> Option<Sleep> {
-        match processes::thread_state(thread) {
-            Some('S') => {}
-            // A thread in state `X` is ending, and about to notify its parent.
-            Some('Z') | None => return Some(Sleep::ForEver),
-            Some(_) => return None,
-        }
-        let counts = fs::read_to_string(format!("/proc/{pid}/task/{thread}/schedstat")).ok()?;
-        self.counts.push((thread, counts));
-        Some(Sleep::UntilWoken)
-    }
 }
 
 impl Waiter {
@@ -133,12 +142,4 @@ impl Waiter {
     pub(crate) fn interrupt(&self) {
         interrupt::interrupt_asleep(self.pid, self.thread);
     }
-}
-
-/// Kind of a thread's sleep.
-#[derive(PartialEq, Eq)]
-enum Sleep {
-    UntilWoken,
-    /// The thread has ended.
-    ForEver,
 }

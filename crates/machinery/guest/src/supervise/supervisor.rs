@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant as StdInstant};
 
 use timeloom_time::{Instant, Virtual};
 
@@ -54,6 +54,14 @@ pub(crate) struct Supervisor {
     /// True if the congestion control of TCP depends only on acknowledgements, whatever programs
     /// request.
     pub(crate) self_clocking: AtomicBool,
+    /// Inode numbers of the session's network namespaces.
+    pub(crate) networks: OnceLock<Vec<u32>>,
+    /// True if time has skipped, or could have, before.
+    pub(crate) has_skipped: AtomicBool,
+    /// True if the kernel had deferred work at the last attempt to skip after a long wait for rest.
+    pub(crate) is_deferred: AtomicBool,
+    /// True if time has not skipped at any time while a queue in these namespaces held frames back.
+    pub(crate) detects_held_frames: AtomicBool,
     /// Name of the congestion control with CUBIC in virtual time, if there is one. A program that
     /// requests CUBIC gets it where connections are paced by acknowledgements alone.
     pub(crate) virtual_cubic: OnceLock<String>,
@@ -69,6 +77,8 @@ pub(crate) struct Supervisor {
     is_over: AtomicBool,
     /// Record of the order in which threads were scheduled.
     order: Mutex<SchedulingRecord>,
+    /// Guest thread over which time has not skipped, and the instant at which that began.
+    busy: Mutex<Option<(i32, StdInstant)>>,
     /// Function that returns false if something outside the guests is about to affect them.
     pub(crate) quiet: OnceLock<QuietCheck>,
     /// Function that lets a component that follows the clock run ahead of it.
@@ -122,6 +132,10 @@ impl Supervisor {
             ended_by_filter: Mutex::default(),
             refused_input: AtomicBool::new(false),
             self_clocking: AtomicBool::new(false),
+            networks: OnceLock::new(),
+            has_skipped: AtomicBool::new(false),
+            is_deferred: AtomicBool::new(false),
+            detects_held_frames: AtomicBool::new(false),
             virtual_cubic: OnceLock::new(),
             warn,
             change: Mutex::new(()),
@@ -129,6 +143,7 @@ impl Supervisor {
             wanting: AtomicUsize::new(0),
             is_over: AtomicBool::new(false),
             order: Mutex::default(),
+            busy: Mutex::default(),
             quiet: OnceLock::new(),
             ahead: OnceLock::new(),
         })
@@ -302,6 +317,30 @@ impl Supervisor {
         }
     }
 
+    /// Returns the numbers of the hosts on which programs are being started or executed, except
+    /// those that are held, in the order of the starts.
+    pub(crate) fn starting_hosts(&self) -> Vec<usize> {
+        let mut hosts = self.execs().clone();
+        hosts.retain(|&host| !self.clock.is_held(host));
+        hosts
+    }
+
+    /// Records the guest thread over which time cannot skip at the moment; `None` if there is none.
+    pub(crate) fn note_busy(&self, thread: Option<i32>) {
+        let mut busy = self.busy.lock().unwrap_or_else(|e| e.into_inner());
+        if busy.map(|(same, _)| same) != thread {
+            *busy = thread.map(|thread| (thread, StdInstant::now()));
+        }
+    }
+
+    /// Returns the wall time for which time could not skip over this guest thread; `None` if it
+    /// is not the one that was found last.
+    pub(crate) fn busy_for(&self, thread: i32) -> Option<Duration> {
+        let busy = self.busy.lock().unwrap_or_else(|e| e.into_inner());
+        let same = busy.filter(|(busy, _)| *busy == thread);
+        same.map(|(_, since)| since.elapsed())
+    }
+
     /// Returns true if a program is about to enter the session. An exec on a held host is not
     /// counted: it does not continue until the host is resumed.
     pub(crate) fn is_starting_one(&self) -> bool {
@@ -342,11 +381,10 @@ impl Supervisor {
     /// afterwards. The clock is not changed. The caller must hold [`Self::try_change`].
     pub(crate) fn with_guests_stopped(&self, work: impl FnOnce(&[i32])) -> Result<(), GuestError> {
         let frozen = self.freezer.freeze(PATIENCE);
-        if frozen.is_ok() {
-            work(&self.freezer.processes_not_held());
-        }
+        let listed = frozen.and_then(|()| self.freezer.processes_not_held());
+        let done = listed.map(|pids| work(&pids));
         self.freezer.thaw()?;
-        frozen
+        done
     }
 
     /// Returns true if nothing outside the guests is about to affect them.
@@ -370,7 +408,10 @@ impl Supervisor {
     }
 
     /// Returns the identifiers of the processes of hosts that are not held.
-    pub(crate) fn processes_not_held(&self) -> Vec<i32> {
+    ///
+    /// # Errors
+    /// Fails if no descriptor or no memory is left, or if the cgroup of a host was removed.
+    pub(crate) fn processes_not_held(&self) -> Result<Vec<i32>, GuestError> {
         self.freezer.processes_not_held()
     }
 

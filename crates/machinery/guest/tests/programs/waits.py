@@ -100,7 +100,7 @@ def asyncio_wait_for():
     async def wait():
         try:
             await asyncio.wait_for(asyncio.Event().wait(), WAIT_S)
-        except asyncio.TimeoutError:
+        except TimeoutError:
             return "timeout"
 
     return asyncio.run(wait())
@@ -129,9 +129,23 @@ def data_arrives():
 
 
 CASES = [
-    sleep, queue_get, simple_queue_get, condition_wait, event_wait, lock_acquire, join, future_result,
-    socket_receive, socket_accept, select_call, selector, asyncio_sleep, asyncio_wait_for,
-    subprocess_timeout, subprocess_sleep, data_arrives,
+    sleep,
+    queue_get,
+    simple_queue_get,
+    condition_wait,
+    event_wait,
+    lock_acquire,
+    join,
+    future_result,
+    socket_receive,
+    socket_accept,
+    select_call,
+    selector,
+    asyncio_sleep,
+    asyncio_wait_for,
+    subprocess_timeout,
+    subprocess_sleep,
+    data_arrives,
 ]
 
 

@@ -6,7 +6,7 @@ wait_ms=$2
 seconds=$(printf '%d.%03d' $((wait_ms / 1000)) $((wait_ms % 1000)))
 
 case_sleep() { sleep "$seconds"; }
-case_pipeline() { (sleep "$seconds"; echo through) | tr a-z A-Z | grep -q THROUGH; }
+case_pipeline() { (sleep "$seconds"; echo through) | tr '[:lower:]' '[:upper:]' | grep -q THROUGH; }
 case_background() { sleep "$seconds" & wait $!; }
 case_nested() { bash -c "sh -c 'sleep $seconds; exit 3'"; }
 case_xargs() { echo "$seconds" | xargs -n 1 sleep; }

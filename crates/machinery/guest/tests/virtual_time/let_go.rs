@@ -168,7 +168,12 @@ fn is_let_go(theme: &str, path: std::path::PathBuf, paused: bool) {
         .expect("it is ours to let go");
     assert!(!world.pids().contains(&ward.pid));
     let again = world.session.unregister(ward.pid).expect_err("it is gone");
-    assert!(again.to_string().contains("not registered"), "{again}");
+    assert!(
+        again
+            .to_string()
+            .contains("was not brought into this session"),
+        "{again}"
+    );
     let mut over = Vec::new();
     while over.len() < WAITS.len() {
         let line = ward.program.wait_for_line(|line| line.ends_with(" over"));

@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+#[cfg(target_arch = "x86_64")]
 use timeloom_guest::{ClockOptions, Tsc};
 use timeloom_testing::{find, need, need_root};
 

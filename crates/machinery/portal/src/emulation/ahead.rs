@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, Weak};
 use timeloom_net::World;
 use timeloom_sys::clock::{thread_time, wall_now};
 use timeloom_time::{Duration, Instant, Virtual};
+use tracing::trace;
 
 use super::engine_core::Core;
 use super::group::EngineGroup;
@@ -85,6 +86,11 @@ fn go_ahead(
     share_cpu(&mut engines, began);
     let arrived = match reached {
         Ok(reached) => {
+            trace!(
+                virtual_ns = reached.as_ns(),
+                limit_ns = limit.as_ns(),
+                "ran ahead of the clock"
+            );
             group.announce();
             arrive(reached);
             true

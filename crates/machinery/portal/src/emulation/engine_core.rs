@@ -13,6 +13,7 @@ use timeloom_engine::{Pace, Paced, Wake};
 use timeloom_net::{Node, Owner, World};
 use timeloom_sys::clock::{thread_time, wall_now};
 use timeloom_time::{Duration, Instant, Virtual, Wall};
+use tracing::trace;
 
 use super::group::{Exchanged, GroupMember};
 use super::meeting::Meeting;
@@ -158,6 +159,11 @@ impl Core {
     pub(super) fn await_peers(&mut self, target: Instant<Virtual>) -> io::Result<()> {
         self.hand_out();
         self.tell_peers()?;
+        trace!(
+            virtual_ns = self.paced.engine.now().as_ns(),
+            clock_ns = target.as_ns(),
+            "waits for other engines"
+        );
         if let Some(peers) = &self.peers {
             peers.await_others(target);
         }
@@ -170,6 +176,11 @@ impl Core {
         self.sleeps += 1;
         let undecided = self.attachments.iter_mut().map(Attachment::is_undecided);
         if undecided.filter(|it| *it).count() > 0 {
+            if let Some(member) = &self.member {
+                let connections = self.attachments.iter().flat_map(Attachment::undecided);
+                member.undecided(connections);
+            }
+            trace!("a kernel has not decided about losses");
             // Without an announcement, time does not skip.
             let soon = wall_now() + LOOK_AGAIN;
             return Some(until.map_or(soon, |until| until.min(soon)));
@@ -322,8 +333,10 @@ impl Core {
                     world.send_frame(node, buffer, used, offload, agenda);
                 });
                 if self.reproduces {
-                    let seen = self.paced.engine.model.tcp_seen(node);
-                    attachment.repair.note_sent(seen, wall_now());
+                    let sent = self.paced.engine.model.take_sent_segment(node);
+                    if let Some(segment) = sent {
+                        attachment.note_sent(&segment);
+                    }
                 }
             }
         }
@@ -340,11 +353,10 @@ impl Core {
         let mut any = false;
         while let Some(node) = world.next_frame() {
             let after_gap = world.next_frame_after_gap();
-            if let Some(index) = by_node.get(&node).filter(|_| self.reproduces) {
+            let waits = by_node.get(&node).filter(|_| self.reproduces);
+            if let Some((acknowledgement, index)) = after_gap.zip(waits) {
                 let attachment = &mut attachments[*index];
-                let round_trip = after_gap.map(|ends| attachment.shortest_round_trip(ends));
-                let seen = world.tcp_seen(node);
-                if let Some(until) = attachment.repair.not_before(seen, round_trip) {
+                if let Some(until) = attachment.not_before(&acknowledgement) {
                     rest(until);
                 }
             }
@@ -359,14 +371,20 @@ impl Core {
                 }
                 attachments[*index].give(&frame);
             });
-            if let Some((ends, index)) = after_gap.zip(by_node.get(&node)) {
+            if let Some((acknowledgement, index)) = after_gap.zip(by_node.get(&node)) {
                 let attachment = &mut attachments[*index];
                 attachment.flush();
-                attachment.note_gap(ends);
+                attachment.note_gap(acknowledgement.ends);
                 // The next frame must not come before the decision in one run, and after it in
                 // another.
                 while self.reproduces && attachment.is_undecided() {
+                    if let Some(member) = &self.member {
+                        member.undecided(attachment.undecided());
+                    }
                     rest(wall_now() + LOOK_AGAIN);
+                }
+                if let Some(member) = &self.member {
+                    member.undecided(std::iter::empty());
                 }
             }
         }

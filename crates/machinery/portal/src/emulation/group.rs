@@ -13,6 +13,7 @@
 //!
 //! An engine of its own is a group of one.
 
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -29,6 +30,18 @@ pub struct EngineGroup(Arc<Shared>);
 pub struct GroupMember {
     shared: Arc<Shared>,
     here: usize,
+}
+
+/// Reason why the engines of a group do not rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unrest {
+    /// This engine does not sleep.
+    Awake(Owner),
+    /// The kernel of a host behind this engine has not decided which segments of a connection are
+    /// lost (local end, remote end).
+    Undecided(Owner, [SocketAddr; 2]),
+    /// A packet is on its way from the first engine to the second.
+    Crossing(Owner, Owner),
 }
 
 /// Packets exchanged with another engine, both as counted here.
@@ -61,6 +74,9 @@ struct Seat {
     is_gone: bool,
     /// Its next event, as of its last sleep.
     next: Option<Instant<Virtual>>,
+    /// Connections about whose losses the hosts' kernels had not decided when the engine was last
+    /// about to sleep (local end, remote end).
+    undecided: Vec<[SocketAddr; 2]>,
     /// Packets by other engine, as of its last sleep.
     sent: Vec<u64>,
     received: Vec<u64>,
@@ -99,6 +115,16 @@ impl EngineGroup {
         }
     }
 
+    /// Returns the reasons why the engines do not rest; empty if they do. Each engine states a few
+    /// connections at most.
+    pub fn unrest(&self) -> Vec<Unrest> {
+        let state = self.0.lock();
+        match state.rests {
+            true => Vec::new(),
+            false => state.unrest(),
+        }
+    }
+
     /// Returns true if all engines sleep and no packet is on its way from one to another.
     pub(super) fn rests(&self) -> bool {
         self.0.lock().rests
@@ -130,7 +156,17 @@ impl GroupMember {
         let mut state = self.shared.lock();
         state.engines[self.here].set(next, exchanged);
         state.engines[self.here].sleeps = true;
+        state.engines[self.here].undecided.clear();
         self.shared.check(&mut state);
+    }
+
+    /// Records the connections about whose losses the hosts' kernels have not decided, so that the
+    /// engine does not sleep.
+    pub(super) fn undecided(&self, connections: impl Iterator<Item = [SocketAddr; 2]>) {
+        let mut state = self.shared.lock();
+        let undecided = &mut state.engines[self.here].undecided;
+        undecided.clear();
+        undecided.extend(connections.take(MOST_STATED));
     }
 
     /// Records that the engine has woken up. It has read the clock, which showed `now`, and has not
@@ -195,6 +231,26 @@ impl State {
         self.present().filter_map(|(_, seat)| seat.next).min()
     }
 
+    fn unrest(&self) -> Vec<Unrest> {
+        let mut reasons = Vec::new();
+        for (here, seat) in self.present() {
+            let here = here as Owner;
+            let undecided = seat.undecided.iter();
+            reasons.extend(undecided.map(|ends| Unrest::Undecided(here, *ends)));
+            if !seat.sleeps && seat.undecided.is_empty() {
+                reasons.push(Unrest::Awake(here));
+            }
+        }
+        for (from, sender) in self.present() {
+            for (to, receiver) in self.present() {
+                if sender.sent[to] != receiver.received[from] {
+                    reasons.push(Unrest::Crossing(from as Owner, to as Owner));
+                }
+            }
+        }
+        reasons
+    }
+
     fn is_at_rest(&self) -> bool {
         let sleeps = self.present().all(|(_, seat)| seat.sleeps);
         let has_arrived = |(from, sender): (usize, &Seat)| {
@@ -220,6 +276,9 @@ impl std::fmt::Debug for EngineGroup {
         f.debug_tuple("EngineGroup").field(&*self.0.lock()).finish()
     }
 }
+
+/// Maximum number of connections that an engine states.
+const MOST_STATED: usize = 8;
 
 #[cfg(test)]
 mod tests {
@@ -267,14 +326,20 @@ mod tests {
         let said = || clock.0.lock().unwrap().clone();
         one.asleep(Some(at(90)), exchanged(1, 0, 0));
         assert!(!group.rests(), "the other is awake");
+        assert_eq!(group.unrest(), [Unrest::Awake(1)]);
+        let ends = ["10.0.0.1:80", "10.0.0.2:81"].map(|end| end.parse().expect("an address"));
+        other.undecided([ends].into_iter());
+        assert_eq!(group.unrest(), [Unrest::Undecided(1, ends)]);
         other.asleep(Some(at(40)), exchanged(0, 0, 0));
         assert!(group.rests());
+        assert_eq!(group.unrest(), []);
         assert_eq!(said(), [Some(at(40))]);
         // The clock has moved to 40, where the other engine acts and sends a packet.
         other.awake(at(40));
         assert_eq!((said().len(), one.floor()), (2, at(40)));
         other.asleep(None, exchanged(0, 1, 0));
         assert!(!group.rests(), "a packet is on its way");
+        assert_eq!(group.unrest(), [Unrest::Crossing(1, 0)]);
         one.awake(at(45));
         assert_eq!(one.floor(), at(40), "nothing is known of what it does");
         one.asleep(Some(at(60)), exchanged(1, 0, 1));

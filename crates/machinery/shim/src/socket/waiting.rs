@@ -107,8 +107,8 @@ impl Timeout {
             events,
             revents: 0,
         };
-        let result = until(self.deadline, 0, |turn| {
-            crate::poll::ppoll_slice(turn, &raw mut wanted as usize, 1, 0)
+        let result = until(self.deadline, 0, |slice| {
+            crate::poll::ppoll_slice(slice, &raw mut wanted as usize, 1, 0)
         });
         if result == 0 { errno::EAGAIN } else { result }
     }
@@ -121,8 +121,8 @@ impl Timeout {
             return errno::EAGAIN;
         }
         let nap_ns = if left_ns < NAP_NS { left_ns } else { NAP_NS };
-        until(Deadline::after_ns(nap_ns), 0, |turn| {
-            crate::poll::ppoll_slice(turn, 0, 0, 0)
+        until(Deadline::after_ns(nap_ns), 0, |slice| {
+            crate::poll::ppoll_slice(slice, 0, 0, 0)
         })
     }
 

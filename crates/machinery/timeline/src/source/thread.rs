@@ -4,6 +4,7 @@ use std::sync::mpsc::{self, Sender, SyncSender, TrySendError};
 
 use timeloom_clock::timeline::{Era, SourceId};
 use timeloom_timeline_protocol::SourceReport;
+use tracing::debug;
 
 use super::Source;
 use crate::worker::Input;
@@ -27,6 +28,7 @@ impl SourceThread {
         // One request may wait while another is processed; further ones would be outdated before
         // their turn.
         let (questions, inbox) = mpsc::sync_channel::<Era>(1);
+        debug!(source = label, "source started");
         let inputs = inputs.clone();
         std::thread::spawn(move || {
             while let Ok(era) = inbox.recv() {
@@ -62,6 +64,7 @@ impl SourceThread {
     }
 
     pub(crate) fn refuse(&mut self, why: impl core::fmt::Display) {
+        debug!(source = self.report.source, %why, "no answer of use");
         self.report.refused += 1;
         self.report.last_refusal = Some(why.to_string());
     }

@@ -1,7 +1,7 @@
 //! Reduction of an agreement to the parts that can still have an effect, for the exhaustive search.
 //! `explore::canonical` gives the reasons.
 
-use timeloom_time::{Duration, Instant};
+use timeloom_time::{Dilation, Duration, Instant};
 
 use super::{Agreement, Own};
 use crate::hosts::{HostId, Hosts};
@@ -136,7 +136,7 @@ impl Agreement {
         match &mut self.stage {
             Own::Joining | Own::Running | Own::Proposing | Own::Stopped(_) => {}
             Own::Closing(at) | Own::Bound(at) | Own::Standing(at) => *at = *at - span,
-            Own::Ready(at, go, _) => (*at, *go) = (*at - span, *go - span),
+            Own::Ready(at, vote) => (*at, vote.go) = (*at - span, vote.go - span),
         }
         self.resumed.shift(span);
         self.peers
@@ -149,4 +149,5 @@ impl Agreement {
 const NOTHING: Resumption = Resumption {
     from: Instant::ZERO,
     at: Instant::ZERO,
+    dilation: Dilation::ONE,
 };

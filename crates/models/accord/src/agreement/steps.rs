@@ -5,7 +5,7 @@ use timeloom_time::{Instant, Virtual};
 
 use super::{Agreement, Claim, HostOrder, Own};
 use crate::hosts::Hosts;
-use crate::record::{HaltCause, HostRecord, PauseStage, Resumption};
+use crate::record::{HaltCause, HostRecord, PauseStage, Resumption, Vote};
 
 impl Agreement {
     /// Moves from Running to Proposing, if this host or another requests the line.
@@ -99,18 +99,18 @@ impl Agreement {
         if held {
             return false;
         }
-        self.stage = Own::Ready(at, soonest, self.joiners.without(self.members));
+        let vote = Vote {
+            go: soonest,
+            joiners: self.joiners.without(self.members),
+            dilation: self.requested,
+        };
+        self.stage = Own::Ready(at, vote);
         true
     }
 
     /// Moves from Ready to Running, when all hosts are ready or a record contains the end of the
     /// pause.
-    pub(super) fn go_on(
-        &mut self,
-        at: Instant<Virtual>,
-        go: Instant<TimelineTime>,
-        joiners: Hosts,
-    ) -> bool {
+    pub(super) fn go_on(&mut self, at: Instant<Virtual>, vote: Vote) -> bool {
         if let Some((resumed, members)) = self.told(|record| self.ended(record)) {
             self.run(resumed, members);
             return true;
@@ -130,26 +130,24 @@ impl Agreement {
         let votes: Option<Vec<_>> = stages
             .into_iter()
             .map(|record| match record.stage {
-                PauseStage::Ready { go, joiners, .. }
+                PauseStage::Ready { vote, .. }
                     if record.ballot == self.ballot || self.keeps_old_votes() =>
                 {
-                    Some((go, joiners))
+                    Some(vote)
                 }
                 _ => None,
             })
             .collect();
         let Some(votes) = votes else { return false };
+        let all = votes.into_iter().fold(vote, Vote::and);
         let resumed = Resumption {
             from: at,
-            at: votes.iter().map(|(go, _)| *go).fold(go, Instant::max),
+            at: all.go,
+            dilation: all.dilation.unwrap_or(self.dilation),
         };
         #[cfg(test)]
-        let resumed = match self.is_flawed(crate::explore::Flaw::OwnGo) {
-            true => Resumption { at: go, ..resumed },
-            false => resumed,
-        };
-        let joiners = votes.iter().fold(joiners, |all, (_, some)| all.or(*some));
-        self.run(resumed, self.alive().or(joiners));
+        let resumed = self.with_flaw(resumed, vote);
+        self.run(resumed, self.alive().or(all.joiners));
         true
     }
 
@@ -177,6 +175,9 @@ impl Agreement {
         self.joiners = self.joiners.without(members);
         self.present = self.present.and(members);
         self.resumed = resumed;
+        self.dilation = resumed.dilation;
+        // It was part of this host's vote, so it counted.
+        self.requested = None;
         self.ballot = 0;
         self.stage = Own::Running;
         self.orders.push_back(HostOrder::Resume(resumed));
@@ -217,6 +218,26 @@ impl Agreement {
 impl Agreement {
     pub(super) fn is_flawed(&self, flaw: crate::explore::Flaw) -> bool {
         self.flaw == Some(flaw)
+    }
+
+    /// Returns the end of a pause as this host computes it, from its own vote, if it has a flaw.
+    fn with_flaw(&self, resumed: Resumption, own: Vote) -> Resumption {
+        use crate::explore::Flaw;
+        match self.flaw {
+            Some(Flaw::OwnGo) => Resumption {
+                at: own.go,
+                ..resumed
+            },
+            Some(Flaw::OwnDilation) => Resumption {
+                dilation: own.dilation.unwrap_or(self.dilation),
+                ..resumed
+            },
+            Some(Flaw::LateDilation) if self.me.number() == 0 => Resumption {
+                dilation: self.dilation,
+                ..resumed
+            },
+            _ => resumed,
+        }
     }
 
     pub(super) fn keeps_old_votes(&self) -> bool {

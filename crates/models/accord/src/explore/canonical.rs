@@ -75,7 +75,7 @@ impl HostRecord {
                 before.shift(span);
             }
             PauseStage::Bound { at } | PauseStage::Standing { at } => *at = *at - span,
-            PauseStage::Ready { at, go, .. } => (*at, *go) = (*at - span, *go - span),
+            PauseStage::Ready { at, vote } => (*at, vote.go) = (*at - span, vote.go - span),
         }
     }
 }

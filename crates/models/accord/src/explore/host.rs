@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use timeloom_clock::TimelineTime;
-use timeloom_time::{Duration, Instant, Virtual};
+use timeloom_time::{Dilation, Duration, Instant, Virtual};
 
 use super::search::Scope;
 use super::{HOSTS, Wrong, id};
@@ -16,7 +16,8 @@ use crate::record::{HostRecord, PauseStage, Resumption};
 pub(super) enum Step {
     /// A program requests the line.
     Claim,
-    /// The program releases the line.
+    /// The program releases the line, after it has requested another dilation if hosts do that in
+    /// this scope.
     Release,
     /// The host sets its ceiling, with its clock this far beyond the required minimum.
     Close(i8),
@@ -55,6 +56,9 @@ pub(super) struct Host {
     runs: bool,
     shows: Instant<Virtual>,
     crashed: bool,
+    dilates: bool,
+    /// Dilation that the program has requested for the end of the present pause.
+    requested: Option<Dilation>,
 }
 
 /// Properties of a host that are visible to the world around it.
@@ -84,7 +88,7 @@ impl Host {
             .collect();
         let mut agreement = match Some(index) == joiner {
             true => Agreement::joining(id(index), scope.on_silence),
-            false => Agreement::new(id(index), members, scope.on_silence),
+            false => Agreement::new(id(index), members, scope.on_silence, Dilation::ONE),
         };
         agreement.flaw = scope.flaw;
         Self {
@@ -97,6 +101,8 @@ impl Host {
             runs: false,
             shows: Instant::ZERO,
             crashed: false,
+            dilates: scope.dilates[index],
+            requested: None,
         }
     }
 
@@ -184,6 +190,9 @@ impl Host {
                 self.agreement.claim(soonest);
             }
             Step::Release => {
+                if self.dilates {
+                    self.dilate()?;
+                }
                 (self.asks, self.holds) = (false, false);
                 self.agreement.release(soonest);
             }
@@ -221,6 +230,17 @@ impl Host {
         Instant::from_ns(10 * pause + self.index as i64)
     }
 
+    /// Requests a dilation that no other request of any host has.
+    fn dilate(&mut self) -> Result<(), Wrong> {
+        let factor = 2 + self.index + HOSTS * self.requests;
+        let dilation = Dilation::new(factor as f64).expect("a small factor");
+        if !self.agreement.dilate(dilation) {
+            return Err(format!("host {} holds and cannot dilate", self.index));
+        }
+        self.requested = Some(dilation);
+        Ok(())
+    }
+
     fn close(&mut self, more: i64, done: &mut Done) -> Result<(), Wrong> {
         let soonest = self.soonest();
         let Some(HostOrder::Close { at_least }) = self.orders.pop_front() else {
@@ -250,6 +270,12 @@ impl Host {
                 let joins = self.shows == Instant::ZERO;
                 if resumed.from != self.shows && !joins {
                     return Err(format!("host {index} jumps to {resumed:?}"));
+                }
+                // A host that requests a slower clock at the same time may outdo this one.
+                if self.requested.take() > Some(resumed.dilation) {
+                    return Err(format!(
+                        "host {index} requested another dilation: {resumed:?}"
+                    ));
                 }
                 (self.shows, self.runs) = (resumed.from, true);
                 let pause = match began.stage {
@@ -285,7 +311,7 @@ impl Host {
                 HostOrder::HoldAlone => {}
                 HostOrder::Halt(_) => {
                     self.orders.clear();
-                    (self.runs, self.holds) = (false, false);
+                    (self.runs, self.holds, self.requested) = (false, false, None);
                 }
                 HostOrder::Grant { at } => {
                     if self.shows != at || self.runs {
@@ -323,6 +349,7 @@ impl Host {
             self.agreement = self.agreement.anew();
             self.orders.clear();
             (self.requests, self.runs, self.shows) = (0, false, Instant::ZERO);
+            self.requested = None;
         }
         self.agreement.without_old_knowledge();
     }

@@ -39,6 +39,10 @@ pub(crate) enum Flaw {
     OldVotes,
     /// A host excludes a silent host without the agreement of the others.
     ViewNotAgreed,
+    /// A host resumes with the dilation that it requested itself, not with the greatest of all.
+    OwnDilation,
+    /// The first host changes its dilation a pause late, or never.
+    LateDilation,
 }
 
 /// Description of a violated invariant.

@@ -11,6 +11,8 @@ use std::hash::Hasher;
 pub(super) struct Scope {
     /// Number of claims of each host.
     pub(super) requests: [usize; HOSTS],
+    /// True for hosts that request a change of the dilation whenever they hold the line.
+    pub(super) dilates: [bool; HOSTS],
     /// Maximum number of hosts that crash.
     pub(super) crashes: usize,
     /// True if the last host joins late, rather than taking part from the start.

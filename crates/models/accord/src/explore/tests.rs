@@ -7,6 +7,7 @@ use crate::agreement::OnSilence;
 /// Scope in which every record that was sent may arrive at any time, or never.
 const ANY: Scope = Scope {
     requests: [1, 1, 0],
+    dilates: [false; 3],
     crashes: 0,
     joins: false,
     network: Network::AnyOrder,
@@ -48,6 +49,14 @@ fn found(scope: Scope) -> Found {
             found
         }
         Err(broken) => panic!("{scope:?}: {broken}"),
+    }
+}
+
+/// Returns the scope in which every hold requests another dilation.
+fn dilating(scope: Scope) -> Scope {
+    Scope {
+        dilates: [true; 3],
+        ..scope
     }
 }
 
@@ -99,6 +108,8 @@ fn states_that_are_merged_go_on_alike() {
         ..newest
     });
     merges_alike(of(newest, [2, 0, 0]));
+    merges_alike(dilating(of(newest, [2, 0, 0])));
+    merges_alike(dilating(of(ANY, ONE)));
     merges_alike(Scope {
         slow: true,
         ..newest
@@ -115,6 +126,7 @@ fn any_order_has_all_states_of_in_order() {
     has_all_states_of(LATE, of(ANY, [2, 0, 0]));
     has_all_states_of(LATE, of(STOPS, ONE));
     has_all_states_of(LATE, of(RELEASES, ONE));
+    has_all_states_of(LATE, dilating(of(RELEASES, ONE)));
     has_all_states_of(LATE, slow(ONE));
 }
 
@@ -163,6 +175,8 @@ fn mistakes_are_found() {
         (Flaw::OwnCeiling, one, "it is paused, and no host holds"),
         (Flaw::OldVotes, ANY, "holds"),
         (Flaw::ViewNotAgreed, of(RELEASES, ONE), VIEWS),
+        (Flaw::OwnDilation, dilating(one), RATES),
+        (Flaw::LateDilation, dilating(one), RATES),
     ] {
         let flaw = Some(flaw);
         let any = Scope {
@@ -191,6 +205,10 @@ fn mistakes_are_found() {
 
 /// Violations to expect if two hosts with different views resume at two instants, or only one does.
 const VIEWS: &str = "of pause|it is paused, and no host holds";
+
+/// Violations to expect if a host resumes at another rate: two hosts report two rates, or the host
+/// that requested a slower one notices first.
+const RATES: &str = "says Resumption|requested another dilation";
 
 /// Two hosts claim the line and a third does not; any record may be lost.
 #[test]
@@ -222,6 +240,33 @@ fn two_requests_with_a_crash_that_stops() {
     assert!(holds(of(STOPS, [1, 1, 0])) > 1_000);
 }
 
+/// Each hold requests another dilation. All hosts report one dilation for each pause, and it is
+/// none that is faster than a request of that pause.
+#[test]
+fn all_resume_at_one_rate_in_every_order() {
+    assert!(holds(dilating(of(ANY, [1, 1, 1]))) > 1_000);
+    assert!(holds(dilating(of(ANY, [2, 1, 0]))) > 1_000);
+    assert!(holds(dilating(slow([1, 1, 0]))) > 1_000);
+}
+
+/// One host crashes while dilations are requested: its request counts on all others or on none.
+#[test]
+fn all_resume_at_one_rate_after_a_crash() {
+    assert!(holds(dilating(of(RELEASES, [1, 1, 0]))) > 1_000);
+    assert!(holds(dilating(of(STOPS, [1, 1, 0]))) > 1_000);
+}
+
+/// The third host joins while the two others change the dilation, and resumes with theirs.
+#[test]
+fn a_late_joiner_resumes_at_the_rate_of_the_others() {
+    let scope = dilating(Scope {
+        joins: true,
+        merges: false,
+        ..of(NEWEST, [1, 0, 1])
+    });
+    assert!(holds(scope) > 10_000);
+}
+
 /// Each host claims twice.
 #[test]
 #[ignore = "takes long: make search-accord"]
@@ -241,6 +286,13 @@ fn two_requests_of_each_and_a_crash_that_releases() {
 #[ignore = "takes long: make search-accord"]
 fn two_requests_of_each_and_a_crash_that_stops() {
     assert!(holds(of(STOPS, [2, 2, 2])) > 100_000);
+}
+
+/// Each host claims twice and requests another dilation each time.
+#[test]
+#[ignore = "takes long: make search-accord"]
+fn two_changes_of_the_rate_by_each_of_three_hosts() {
+    assert!(holds(dilating(of(ANY, [2, 2, 2]))) > 100_000);
 }
 
 /// Each host claims twice, with slow clocks.

@@ -24,7 +24,7 @@ impl Age {
 
     /// Converts a length of time; a negative length becomes 0.
     pub fn from_duration(length: Duration) -> Self {
-        Self((length.as_ns().max(0) as u128) << 64)
+        Self(u128::from(length.as_unsigned_ns()) << 64)
     }
 
     /// Returns this age divided by `of`, rounded down.

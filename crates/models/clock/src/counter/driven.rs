@@ -5,6 +5,7 @@
 //! to time that never steps back. Between two changes the result is a straight line, which a clock
 //! page can represent.
 
+use timeloom_time::convert::saturating_i64;
 use timeloom_time::{Duration, Rate};
 
 use super::frequencies::{FrequencyChange, FrequencyTrace, Governed, Governor};
@@ -183,13 +184,11 @@ impl DrivenClock {
 
     fn pass(&mut self, to: Duration) {
         if to > self.now {
-            let length_ns = (to - self.now).as_ns() as u128;
             // Advance in pieces that fit into 64 bits of picoseconds.
-            let mut left_ns = length_ns;
+            let mut left_ns = (to - self.now).as_unsigned_ns();
             while left_ns > 0 {
                 let piece_ns = left_ns.min(1 << 50);
-                self.core
-                    .advance(piece_ns as u64 * 1_000, Some(self.frequency));
+                self.core.advance(piece_ns * 1_000, Some(self.frequency));
                 left_ns -= piece_ns;
             }
             self.now = to;
@@ -270,7 +269,7 @@ impl DrivenClock {
         let age = self.age();
         let left = self.lead_at(age).as_duration_up().as_ns() as f64;
         let rate = self.counting_rate().as_f64().max(1e-9);
-        let length_ns = (left * GIVEN_BACK as f64 / rate).ceil().min(9e18) as i64;
+        let length_ns = saturating_i64((left * GIVEN_BACK as f64 / rate).ceil().min(9e18));
         Some(self.now + Duration::from_ns(length_ns.max(1)))
     }
 }

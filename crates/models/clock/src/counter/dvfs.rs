@@ -10,6 +10,7 @@
 pub mod iterations;
 
 use timeloom_time::Duration;
+use timeloom_time::convert::{low_u32, saturating_u64};
 
 use super::{CoreClock, CycleCounter, Frequency, ReplaySample, SimulatedCore, Trace, replay};
 use timeloom_random::Random;
@@ -187,7 +188,7 @@ struct Look {
 impl Board {
     fn new(frequency: Frequency, work: Work, seed: u64) -> Self {
         let mut noise = Random::new(seed, 0);
-        let core = SimulatedCore::new(noise.bits() as u32);
+        let core = SimulatedCore::new(low_u32(noise.bits()));
         Self {
             rvec: CoreClock::new(&core, frequency),
             core,
@@ -214,7 +215,7 @@ impl Board {
             self.length = 1.0 + VARIATION * self.noise.normal();
         }
         let cycles = self.work.block as f64 * self.length * (part.end - part.start);
-        self.execute(cycles as u64);
+        self.execute(saturating_u64(cycles));
     }
 
     /// Reads a clock. Half of the read's cycles are executed before the value is taken, half after.
@@ -222,9 +223,11 @@ impl Board {
         let cycles = self.work.reads[clock as usize];
         self.execute(cycles / 2);
         let shown = match clock {
-            BoardClock::Ccnt => self.core.cycles() as i64,
+            BoardClock::Ccnt => self.core.cycles().cast_signed(),
             BoardClock::Rvec => self.rvec.read(&self.core).age.as_duration().as_ns(),
-            BoardClock::Monotonic | BoardClock::Realtime => (self.truth_ps / 1_000_000) as i64,
+            BoardClock::Monotonic | BoardClock::Realtime => {
+                (self.truth_ps / 1_000_000).cast_signed()
+            }
         };
         let look = Look {
             shown,
@@ -238,7 +241,8 @@ impl Board {
     fn between_ns(&self, clock: BoardClock, before: Look, after: Look) -> f64 {
         match clock {
             BoardClock::Ccnt => {
-                let cycles = (after.shown as u32).wrapping_sub(before.shown as u32);
+                let cycles = low_u32(after.shown.cast_unsigned())
+                    .wrapping_sub(low_u32(before.shown.cast_unsigned()));
                 f64::from(cycles) * 1e9 / self.frequency.as_hz() as f64
             }
             BoardClock::Rvec => (after.shown - before.shown) as f64,
@@ -264,7 +268,7 @@ impl Board {
     /// Returns the value of the raw counter without executing cycles for the read.
     fn look_at_counter(&self) -> Look {
         Look {
-            shown: self.core.cycles() as i64,
+            shown: self.core.cycles().cast_signed(),
             truth_ps: self.truth_ps,
         }
     }

@@ -91,14 +91,14 @@ impl Replay {
     fn pass(&mut self, length: Duration, every: Duration, samples: &mut Vec<ReplaySample>) {
         let half_a_wrap_ns = (1u128 << 31) * 1_000_000_000 / u128::from(self.frequency.as_hz());
         assert!(
-            (every.as_ns() as u128) < half_a_wrap_ns,
+            every > Duration::ZERO && u128::from(every.as_unsigned_ns()) < half_a_wrap_ns,
             "a wrap could be missed"
         );
         let mut left = length;
         while left > Duration::ZERO {
             let step = left.min(every);
             self.hardware
-                .advance(step.as_ns() as u64 * 1_000, Some(self.frequency));
+                .advance(step.as_unsigned_ns() * 1_000, Some(self.frequency));
             self.truth += step;
             left -= step;
             samples.push(self.sample());

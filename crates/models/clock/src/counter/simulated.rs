@@ -1,5 +1,7 @@
 //! Simulated cycle counter of a core.
 
+use timeloom_time::convert::low_u64;
+
 use super::{CycleCounter, Frequency};
 
 /// Cycle counter of a simulated core, whose true time is known. By default it has 32 bits like the
@@ -40,7 +42,7 @@ impl CycleCounter for SimulatedCore {
     }
 
     fn cycles(&self) -> u64 {
-        (self.progress / PER_CYCLE) as u64 & (u64::MAX >> (64 - self.width_bits))
+        low_u64(self.progress / PER_CYCLE) & (u64::MAX >> (64 - self.width_bits))
     }
 }
 

@@ -41,7 +41,7 @@ impl Widener {
         // Shifted to the top of the word, the difference of two n-bit numbers wraps as an i64 does.
         // The arithmetic shift back then extends its sign.
         let moved = raw.wrapping_sub(self.last) << self.unused_bits;
-        let step = (moved as i64) >> self.unused_bits;
+        let step = moved.cast_signed() >> self.unused_bits;
         self.last.saturating_add_signed(step) & (u64::MAX >> 1)
     }
 }

@@ -1,5 +1,6 @@
 //! The kernel's clocks, whose rate and steps the NTP discipline determines.
 
+use timeloom_time::convert::clamped_i64;
 use timeloom_time::{Core, Duration, Instant, Rate, Utc};
 
 use super::ntp::{FREQ_SCALE, Ntp, SCALE, USER_TICKS_PER_S};
@@ -36,12 +37,14 @@ pub struct MonotonicLine {
 impl MonotonicLine {
     /// Returns CLOCK_MONOTONIC when CLOCK_MONOTONIC_RAW is `raw`, rounded down.
     pub fn at(&self, raw: Instant<Core>) -> Instant<Monotonic> {
-        Instant::from_ns((self.at_32(raw) >> SCALE) as i64)
+        Instant::from_ns(clamped_i64(self.at_32(raw) >> SCALE))
     }
 
     /// Returns the nanoseconds of CLOCK_MONOTONIC per nanosecond of CLOCK_MONOTONIC_RAW.
     pub fn rate(&self) -> Rate {
-        Rate::from_bits(((self.per_s_32 as u128) << SCALE) / NS_PER_S as u128)
+        Rate::from_bits(
+            (self.per_s_32.unsigned_abs() << SCALE) / u128::from(NS_PER_S.unsigned_abs()),
+        )
     }
 
     fn at_32(&self, raw: Instant<Core>) -> i128 {
@@ -53,7 +56,7 @@ impl MonotonicLine {
     fn first_reaching(&self, monotonic_ns: i128) -> Instant<Core> {
         let missing = (monotonic_ns << SCALE) - self.monotonic0_32;
         let since = (missing * i128::from(NS_PER_S)).div_euclid(self.per_s_32);
-        let mut raw = self.raw0 + Duration::from_ns(since as i64);
+        let mut raw = self.raw0 + Duration::from_ns(clamped_i64(since));
         while self.at_32(raw) < monotonic_ns << SCALE {
             raw += Duration::from_ns(1);
         }
@@ -201,7 +204,7 @@ impl KernelClock {
             if !settable.contains(&to) {
                 return Err(Errno::Invalid);
             }
-            self.step_to(now, to as i64)?;
+            self.step_to(now, clamped_i64(to))?;
         }
         let realtime_ns = self.realtime_ns(now);
         let state = self.ntp.adjust(

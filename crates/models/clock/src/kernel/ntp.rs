@@ -3,6 +3,8 @@
 //! All lengths are in units of 2^-32 ns per tick, as in the kernel, because the kernel's rounding
 //! errors are visible in the results of `adjtimex`.
 
+use timeloom_time::convert::clamped_i64;
+
 use super::timex::{Timex, modes, state, status};
 
 /// State of the NTP discipline of one kernel.
@@ -87,7 +89,7 @@ impl Ntp {
         self.offset -= chunk;
         self.tick_length = self.base_length + chunk;
         let step_us = self.slew_us.clamp(-MAX_SLEW_US, MAX_SLEW_US);
-        if self.slew_us.unsigned_abs() > MAX_SLEW_US as u64 {
+        if self.slew_us.unsigned_abs() > MAX_SLEW_US.unsigned_abs() {
             let most = ((MAX_SLEW_US * 1000) << SCALE) / self.ticks_per_s;
             self.tick_length += step_us.signum() * most;
         } else {
@@ -168,7 +170,7 @@ impl Ntp {
         // is read back unchanged.
         let inverse = (1i128 << (FREQ_INVERSE_SHIFT + SCALE)) / i128::from(FREQ_SCALE) + 1;
         let freq = i128::from(self.freq >> FREQ_INVERSE_SHIFT) * inverse;
-        timex.freq = shift_right(freq as i64, SCALE);
+        timex.freq = shift_right(clamped_i64(freq), SCALE);
         timex.maxerror = self.max_error_us;
         timex.esterror = self.est_error_us;
         timex.status = self.status;
@@ -233,8 +235,11 @@ impl Ntp {
             let constant = timex.constant.clamp(0, MAX_CONSTANT);
             self.constant = (constant + if nano { 0 } else { 4 }).min(MAX_CONSTANT);
         }
-        if asked(modes::TAI) && (0..=MAX_TAI_S).contains(&timex.constant) {
-            self.tai_s = timex.constant as i32;
+        if asked(modes::TAI)
+            && (0..=MAX_TAI_S).contains(&timex.constant)
+            && let Ok(tai_s) = i32::try_from(timex.constant)
+        {
+            self.tai_s = tai_s;
         }
         if asked(modes::OFFSET) {
             self.update_offset(timex.offset, now_s);
@@ -278,7 +283,7 @@ impl Ntp {
         self.reference_s = now_s;
         let mut change = self.frequency_locked(offset_ns, since_s);
         since_s = since_s.min(1 << (SHIFT_PLL + 1 + self.constant));
-        change += (offset_ns * since_s) << (SCALE as i64 - 2 * (SHIFT_PLL + 2 + self.constant));
+        change += (offset_ns * since_s) << (i64::from(SCALE) - 2 * (SHIFT_PLL + 2 + self.constant));
         self.freq = (change + self.freq).clamp(-MAX_FREQ, MAX_FREQ);
         self.offset = (offset_ns << SCALE) / self.ticks_per_s;
     }
@@ -301,7 +306,7 @@ impl Ntp {
     }
 
     fn decay_shift(&self) -> u32 {
-        (SHIFT_PLL + self.constant) as u32
+        u32::try_from(SHIFT_PLL + self.constant).expect("a time constant is not negative")
     }
 }
 

@@ -52,7 +52,7 @@ impl Statistics {
         let freedom = (n - 1) as f64;
         let variance_up = squares / chi_square_quantile(1.0 - probability, freedom);
         let z = normal_quantile(0.5 + probability / 2.0);
-        let ns = |x: f64| Duration::from_ns(x.ceil() as i64);
+        let ns = |x: f64| Duration::from_ns_f64(x.ceil());
         Some(Statistical {
             samples: n,
             mean: ns(mean),

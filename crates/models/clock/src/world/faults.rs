@@ -43,7 +43,7 @@ impl FaultKind {
     pub fn random(noise: &mut Random) -> Self {
         let seconds =
             |noise: &mut Random, most: i64| Duration::from_ms(noise.between(1, most * 1000));
-        match noise.between(0, Self::KINDS as i64) {
+        match noise.below(Self::KINDS as u64) {
             0 => {
                 let size = Duration::from_ms(noise.between(1_000, 1_000_000));
                 Self::Step(if noise.chance(0.5) { size } else { -size })

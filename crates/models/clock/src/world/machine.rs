@@ -1,5 +1,6 @@
 //! Simulated machine: true time, and the readings of its clocks.
 
+use timeloom_time::convert::clamped_i64;
 use timeloom_time::{Duration, Instant};
 
 use crate::RateError;
@@ -51,18 +52,18 @@ impl SimulatedMachine {
 
     /// Returns the true time since the timeline's zero, rounded down to whole nanoseconds.
     pub fn true_ns(&self) -> i64 {
-        self.true_ps.div_euclid(1000) as i64
+        clamped_i64(self.true_ps.div_euclid(1000))
     }
 
     /// Returns the present readings of the machine's clocks.
     pub fn now(&self) -> LocalNow {
         LocalNow {
-            core: Instant::from_ns(self.core_ps.div_euclid(1000) as i64),
+            core: Instant::from_ns(clamped_i64(self.core_ps.div_euclid(1000))),
             marker: self.marker,
             suspended: self.suspended,
             witness: self
                 .has_witness
-                .then(|| Instant::from_ns(self.witness_ps.div_euclid(1000) as i64)),
+                .then(|| Instant::from_ns(clamped_i64(self.witness_ps.div_euclid(1000)))),
         }
     }
 
@@ -71,7 +72,7 @@ impl SimulatedMachine {
     pub fn run_until(&mut self, until_ps: i128) {
         while self.true_ps < until_ps {
             let step_ps = (until_ps - self.true_ps).min(100_000_000_000);
-            let length = Duration::from_ns((step_ps / 1000) as i64);
+            let length = Duration::from_ns(clamped_i64(step_ps / 1000));
             let error = i128::from(self.oscillator.advance(length).as_ppt());
             self.true_ps += step_ps;
             self.core_ps += step_ps + (step_ps * error).div_euclid(1_000_000_000_000);

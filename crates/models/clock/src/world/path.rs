@@ -1,6 +1,7 @@
 //! Network path between a machine and a source.
 
 use timeloom_time::Duration;
+use timeloom_time::convert::low_u32;
 
 use timeloom_random::Random;
 
@@ -32,8 +33,8 @@ impl Path {
             };
         }
         let way = |noise: &mut Random| {
-            let decade = noise.between(0, 4);
-            Duration::from_ns(noise.between(10_000, 20_000) * 10i64.pow(decade as u32))
+            let decade = low_u32(noise.below(4));
+            Duration::from_ns(noise.between(10_000, 20_000) * 10i64.pow(decade))
         };
         let (up, down) = (way(noise), way(noise));
         let queues = Duration::from_ns(noise.between(1_000, 5_000_000));
@@ -50,6 +51,6 @@ impl Path {
     pub fn delay(&self, least: Duration, noise: &mut Random) -> Option<Duration> {
         let queued = noise.unit().powi(3) * self.queues.as_ns() as f64;
         let lost = noise.chance(self.loss);
-        (!lost).then_some(least + Duration::from_ns(queued as i64))
+        (!lost).then_some(least + Duration::from_ns_f64(queued))
     }
 }

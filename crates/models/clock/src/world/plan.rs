@@ -1,6 +1,7 @@
 //! Parameters of a simulated world.
 
 use timeloom_time::Duration;
+use timeloom_time::convert::index;
 
 use super::{Path, SimulatedSource, SourceFault};
 use crate::RateError;
@@ -41,7 +42,7 @@ impl Plan {
             max_error,
             stability,
         };
-        let count = noise.between(1, 6) as usize;
+        let count = 1 + index(noise.below(5));
         let mut config = Config::new(TimelineId(noise.bits().into()), oscillator, count);
         config.demand_authentication = noise.chance(0.25);
         let mut sources: Vec<SimulatedSource> = (0..count)

@@ -106,7 +106,7 @@ impl WorldCounts {
             self.with_interval += 1;
             self.error_sum_ns += u128::from(interval.estimate().as_ns().abs_diff(true_ns));
             self.narrow += u64::from(interval.width() <= NARROW);
-            self.width_sum_ns += interval.width().as_ns().unsigned_abs() as u128;
+            self.width_sum_ns += u128::from(interval.width().as_ns().unsigned_abs());
             self.narrowest = Some(
                 self.narrowest
                     .map_or(interval.width(), |w| w.min(interval.width())),

@@ -1,6 +1,7 @@
 //! Simulated world and its run.
 
 use timeloom_time::Duration;
+use timeloom_time::convert::saturating_i64;
 
 use super::{ContainmentViolation, FaultKind, Plan, SimulatedMachine, WorldCounts};
 use crate::timeline::{Era, Estimator, EstimatorAction, Exchange, Segment, SourceId};
@@ -99,7 +100,7 @@ impl ClockWorld {
         for _ in 0..reads {
             // Most reads follow each other closely; some come a long time after the last event.
             let longest = self.plan.between_reads.as_ns();
-            let pause_ns = (self.noise.unit().powi(2) * longest as f64) as i64;
+            let pause_ns = saturating_i64(self.noise.unit().powi(2) * longest as f64);
             let next_ps = self.machine.true_ps() + i128::from(pause_ns.max(1)) * 1000;
             self.run_until(next_ps);
             self.read()?;

@@ -68,7 +68,7 @@ impl Default for Wheel {
 /// instants before the scale's zero keep their order.
 #[inline]
 fn slot_of(at: Instant<Virtual>) -> u64 {
-    ((at.as_ns() as u64) ^ (1 << 63)) >> SLOT_BITS
+    (at.as_ns().cast_unsigned() ^ (1 << 63)) >> SLOT_BITS
 }
 
 impl Wheel {
@@ -192,7 +192,7 @@ impl EventQueue for Wheel {
         }
         let start = ((self.slot + 1) & MASK) as usize;
         let near = self.occupied.distance(start).and_then(|distance| {
-            let mut cell = self.heads[(start + distance) & MASK as usize];
+            let mut cell = self.heads[(start + distance) % SLOTS];
             let mut least: Option<Instant<Virtual>> = None;
             while cell != NIL {
                 let place = &self.pool[cell as usize];

@@ -2,7 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::{ICMPV6, TCP, UDP, be16, be32, checksum, put16};
+use timeloom_time::convert::{high_u64, low_u32, low_u64};
+
+use super::{ICMPV6, TCP, UDP, be16, be32, checksum, length16, put16};
 
 /// Fields of an IPv4 or IPv6 header that the model needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +59,7 @@ impl IpHeader {
 
     fn read_v6(bytes: &[u8]) -> Option<Self> {
         let fixed: &[u8; V6_HEADER] = bytes.first_chunk()?;
-        let length = be16(fixed, 4).checked_add(V6_HEADER as u16)?;
+        let length = be16(fixed, 4).checked_add(V6_HEADER_BYTES)?;
         let packet = bytes.get(..usize::from(length))?;
         let (mut protocol, mut header) = (fixed[6], V6_HEADER);
         let (mut fragment, mut later_fragment) = (false, false);
@@ -78,7 +80,7 @@ impl IpHeader {
             protocol = extension[0];
         }
         (header <= packet.len()).then(|| Self {
-            header: header as u16,
+            header: length16(header),
             length,
             tos: fixed[0] << 4 | fixed[1] >> 4,
             ttl: fixed[7],
@@ -106,8 +108,10 @@ impl IpHeader {
     }
 }
 
-/// Length of an IPv6 header without extension headers, in bytes.
-pub(crate) const V6_HEADER: usize = 40;
+/// Length of an IPv6 header without extension headers, in bytes, as header fields store it.
+pub(crate) const V6_HEADER_BYTES: u16 = 40;
+/// The same, as an index.
+pub(crate) const V6_HEADER: usize = V6_HEADER_BYTES as usize;
 
 const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
@@ -137,7 +141,7 @@ pub(crate) fn addresses(header: &[u8]) -> &[u8] {
 /// Sets the length field of the packet that begins with `header`.
 pub(crate) fn set_length(header: &mut [u8], length: u16) {
     if is_v6(header) {
-        put16(header, 4, length - V6_HEADER as u16);
+        put16(header, 4, length - V6_HEADER_BYTES);
     } else {
         put16(header, 2, length);
     }
@@ -179,7 +183,7 @@ pub(crate) fn flow_hash(ip: &IpHeader, bytes: &[u8]) -> u32 {
     };
     let of_v6 = |address: Ipv6Addr| {
         let bits = address.to_bits();
-        mix((bits >> 64) as u64, bits as u64)
+        mix(high_u64(bits), low_u64(bits))
     };
     let addresses = match (ip.src, ip.dst) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => {
@@ -189,7 +193,7 @@ pub(crate) fn flow_hash(ip: &IpHeader, bytes: &[u8]) -> u32 {
         _ => 0, // a header has two of one kind
     };
     let mixed = mix(mix(addresses, ports.into()), ip.protocol.into());
-    mixed as u32 ^ (mixed >> 32) as u32
+    low_u32(mixed) ^ low_u32(mixed >> 32)
 }
 
 #[cfg(test)]

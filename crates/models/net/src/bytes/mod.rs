@@ -7,9 +7,11 @@ mod neighbour;
 
 use std::net::IpAddr;
 
+use timeloom_time::convert::low_u16;
+
 pub(crate) use ip::{
-    IpHeader, V6_HEADER, addresses, flow_hash, is_v6, renew_ip_checksum, set_length,
-    set_tos_and_ttl,
+    IpHeader, V6_HEADER, V6_HEADER_BYTES, addresses, flow_hash, is_v6, renew_ip_checksum,
+    set_length, set_tos_and_ttl,
 };
 pub(crate) use neighbour::{ArpMessage, NdMessage, multicast_mac};
 
@@ -17,6 +19,12 @@ pub(crate) const ICMP: u8 = 1;
 pub(crate) const TCP: u8 = 6;
 pub(crate) const UDP: u8 = 17;
 pub(crate) const ICMPV6: u8 = 58;
+
+/// Returns a length as the 16-bit fields of headers store it. No packet has more than 65,535 bytes;
+/// the receivers of a longer one would drop it, because its length is not that of its header.
+pub(crate) fn length16(bytes: usize) -> u16 {
+    u16::try_from(bytes).unwrap_or(u16::MAX)
+}
 
 /// Returns the length of the transport header at the start of `bytes`; `None` if it is incomplete.
 pub(crate) fn transport_header(protocol: u8, bytes: &[u8]) -> Option<u16> {
@@ -49,7 +57,7 @@ fn fold(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum >> 16) + (sum & 0xffff);
     }
-    sum as u16
+    low_u16(sum)
 }
 
 /// Returns the Internet checksum of `bytes`, as stored in a header.
@@ -67,7 +75,7 @@ pub(crate) fn pseudo_sum(src_and_dst: &[u8], protocol: u8, length: u16) -> u16 {
 /// the summed bytes start, and its position from there.
 pub(crate) fn transport_checksum(ip: &[u8]) -> Option<(u16, u16)> {
     let (start, protocol) = match is_v6(ip) {
-        true => (V6_HEADER as u16, *ip.get(6)?),
+        true => (V6_HEADER_BYTES, *ip.get(6)?),
         false => (u16::from(*ip.first()? & 15) * 4, *ip.get(9)?),
     };
     let offset = match protocol {
@@ -126,7 +134,7 @@ pub(crate) fn set_icmp_checksum(packet: &mut [u8], at: usize) {
     put16(packet, at + 2, 0);
     if is_v6(packet) {
         // Only the ICMPv6 checksum includes the addresses (RFC 4443, section 2.3).
-        let length = (packet.len() - at) as u16;
+        let length = length16(packet.len() - at);
         let pseudo = pseudo_sum(addresses(packet), ICMPV6, length);
         put16(packet, at + 2, pseudo);
     }

@@ -4,7 +4,9 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::ip::v6;
-use super::{ICMPV6, IpHeader, V6_HEADER, be16, be32, mac, put16, set_icmp_checksum, sum};
+use super::{
+    ICMPV6, IpHeader, V6_HEADER, V6_HEADER_BYTES, be16, be32, mac, put16, set_icmp_checksum, sum,
+};
 
 /// Content of a message of either protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +86,7 @@ impl NdMessage {
     pub(crate) const OVERRIDE: u8 = 0x20;
 
     /// Length in bytes of a message with a MAC address, from the IP header on.
-    pub(crate) const BYTES: u16 = V6_HEADER as u16 + 32;
+    pub(crate) const BYTES: u16 = V6_HEADER_BYTES + 32;
 
     /// Parses a message. Returns `None` for other packets, and for those that RFC 4861, section
     /// 7.1, requires to be dropped. A hop limit other than 255 means that the message has passed a
@@ -106,7 +108,11 @@ impl NdMessage {
             _ => return None,
         };
         let target = v6(fixed, 8);
-        let pseudo = super::pseudo_sum(&packet[8..V6_HEADER], ICMPV6, message.len() as u16);
+        let pseudo = super::pseudo_sum(
+            &packet[8..V6_HEADER],
+            ICMPV6,
+            super::length16(message.len()),
+        );
         let whole = u32::from(sum(message)) + u32::from(pseudo);
         if (whole >> 16) + (whole & 0xffff) != 0xffff || target.is_multicast() {
             return None;
@@ -149,7 +155,7 @@ impl NdMessage {
             out.extend(mac);
         }
         let packet = &mut out[start..];
-        put16(packet, 4, (packet.len() - V6_HEADER) as u16);
+        put16(packet, 4, super::length16(packet.len() - V6_HEADER));
         set_icmp_checksum(packet, V6_HEADER);
     }
 

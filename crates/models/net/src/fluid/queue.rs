@@ -11,6 +11,7 @@
 //! and Khinchine: ρs / 2(1 − ρ).
 
 use timeloom_engine::Random;
+use timeloom_time::convert::{high_u64, saturating_u128};
 use timeloom_time::{Duration, Instant, Virtual};
 
 use super::red::FluidRed;
@@ -296,12 +297,12 @@ impl FluidQueue {
 
     /// Returns the start of the last real packet's transmission, rounded up to whole ns.
     pub(crate) fn last_start(&self) -> Instant<Virtual> {
-        Instant::from_ns(((self.last_start + u128::from(u64::MAX)) >> 64) as i64)
+        Instant::from_ns(high_u64(self.last_start + u128::from(u64::MAX)).cast_signed())
     }
 }
 
 fn bits(at: Instant<Virtual>) -> u128 {
-    (at.as_ns().max(0) as u128) << 64
+    u128::from(at.as_ns().max(0).cast_unsigned()) << 64
 }
 
 const FRACTION: f64 = (1u128 << 64) as f64;
@@ -311,5 +312,5 @@ fn ns(bits: u128) -> f64 {
 }
 
 fn from_ns(ns: f64) -> u128 {
-    (ns.max(0.0) * FRACTION) as u128
+    saturating_u128(ns * FRACTION)
 }

@@ -1,6 +1,7 @@
 //! Source of a fluid flow, which computes how many packets are sent in a step.
 
 use timeloom_engine::Random;
+use timeloom_time::convert::saturating_i64;
 use timeloom_time::{Duration, Instant, Virtual};
 
 use super::window::Window;
@@ -106,7 +107,7 @@ impl Source {
                     }
                     *on = !*on;
                     let mean = if *on { *mean_on_ns } else { *mean_off_ns };
-                    let length = self.random.exponential(mean) as i64 + 1;
+                    let length = saturating_i64(self.random.exponential(mean)).saturating_add(1);
                     *change += Duration::from_ns(length);
                 }
                 on_ns * *per_ns

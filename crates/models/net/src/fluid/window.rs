@@ -128,7 +128,7 @@ impl Window {
             self.window *= (1.0 + growth).powf(rounds);
         } else {
             let acked = self.window * rounds;
-            let round_trip = Duration::from_ns(self.round_trip_ns as i64);
+            let round_trip = Duration::from_ns_f64(self.round_trip_ns);
             self.window = match &mut self.cubic {
                 Some(cubic) => cubic.grow(now, self.window, acked, round_trip),
                 None => self.window + rounds,
@@ -175,5 +175,5 @@ impl Window {
 }
 
 fn later(at: Instant<Virtual>, ns: f64) -> Instant<Virtual> {
-    at + Duration::from_ns(ns as i64)
+    at + Duration::from_ns_f64(ns)
 }

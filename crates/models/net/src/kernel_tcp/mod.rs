@@ -15,10 +15,12 @@
 //! The state machines of this module are generic in the type of a copy, know nothing of links, and
 //! do no I/O. They follow Linux 6.18 with its default settings.
 
+mod comparison;
 mod copies;
 mod estimator;
 mod neighbours;
 mod receiving;
+mod retransmissions;
 mod scoreboard;
 mod segment;
 mod sending;
@@ -27,6 +29,7 @@ mod tests;
 mod ticks;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 
 use timeloom_engine::Random;
 use timeloom_time::{Duration, Instant, Virtual};
@@ -34,7 +37,7 @@ use timeloom_time::{Duration, Instant, Virtual};
 pub(crate) use neighbours::{Neighbours, Word};
 pub(crate) use receiving::Fate;
 use receiving::Receiving;
-use segment::{Connection, before, window_bytes};
+use segment::{Connection, SackBlocks, before, window_bytes};
 pub(crate) use segment::{News, Segment};
 use sending::Sending;
 use ticks::Ticks;
@@ -92,13 +95,68 @@ impl TcpTimerStats {
     }
 }
 
-/// Number of segments that a host's kernel has sent or received, by kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TcpSeen {
-    /// Frames with retransmissions by the kernel itself.
-    pub retransmissions: u64,
-    /// Received acknowledgements of data beyond a gap (SACK).
-    pub gaps: u64,
+/// Segment with data, SYN or FIN that a host's kernel has sent, for [`World::take_sent_segment`].
+///
+/// [`World::take_sent_segment`]: crate::World::take_sent_segment
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SentSegment {
+    /// Ends of the connection: local and remote.
+    pub ends: [SocketAddr; 2],
+    /// Sequence numbers from the first to the one after the last, if the kernel has sent (some of)
+    /// them before.
+    pub resent: Option<(u32, u32)>,
+}
+
+/// Acknowledgement for a host's kernel, for [`World::next_frame_after_gap`].
+///
+/// [`World::next_frame_after_gap`]: crate::World::next_frame_after_gap
+#[derive(Clone, Copy, Debug)]
+pub struct Acknowledgement {
+    /// Ends of the connection: local and remote.
+    pub ends: [SocketAddr; 2],
+    /// Acknowledged sequence number.
+    pub(crate) ack: u32,
+    /// Selectively acknowledged data.
+    pub(crate) sack: SackBlocks,
+    /// True if the kernel may answer with a retransmission.
+    pub(crate) may_repair: bool,
+}
+
+impl Acknowledgement {
+    /// Creates the acknowledgement of all sequence numbers before `ack`, and of those in `blocks`,
+    /// each from the first to the one after the last, of which at most four count. The kernel may
+    /// answer with a retransmission if there are blocks.
+    #[must_use]
+    pub fn new(ends: [SocketAddr; 2], ack: u32, blocks: &[(u32, u32)]) -> Self {
+        Self {
+            ends,
+            ack,
+            sack: SackBlocks::new(blocks),
+            may_repair: !blocks.is_empty(),
+        }
+    }
+
+    /// Returns true if the kernel may answer the acknowledgement with a retransmission.
+    #[must_use]
+    pub fn may_repair(&self) -> bool {
+        self.may_repair
+    }
+
+    /// Returns true if all sequence numbers before `end` are acknowledged.
+    #[must_use]
+    pub fn is_beyond(&self, end: u32) -> bool {
+        !before(self.ack, end)
+    }
+
+    /// Returns true if the acknowledgement covers one of these sequence numbers.
+    #[must_use]
+    pub fn covers(&self, (from, end): (u32, u32)) -> bool {
+        before(from, self.ack)
+            || self
+                .sack
+                .iter()
+                .any(|(first, last)| before(first, end) && before(from, last))
+    }
 }
 
 /// Action on a stored packet, for the caller to carry out.
@@ -122,7 +180,8 @@ pub(crate) struct TcpTimers<C> {
     ended: TcpTimerStats,
     /// Longest time between two segments of a connection.
     longest_idle: Duration,
-    seen: TcpSeen,
+    /// Segment that the kernel sent last, until it is taken.
+    last_sent: Option<SentSegment>,
 }
 
 #[derive(Debug)]
@@ -211,7 +270,7 @@ impl<C: Copy> TcpTimers<C> {
             due: BTreeSet::new(),
             ended: TcpTimerStats::default(),
             longest_idle: Duration::ZERO,
-            seen: TcpSeen::default(),
+            last_sent: None,
         }
     }
 
@@ -252,7 +311,11 @@ impl<C: Copy> TcpTimers<C> {
             let sending = flow.sending.get_or_insert_with(|| Sending::new(segment));
             let resent = sending.resent();
             sending.handle_sent(now, segment, copy, &mut self.ticks, out);
-            self.seen.retransmissions += u64::from(sending.resent() > resent);
+            let resends = sending.resent() > resent;
+            self.last_sent = Some(SentSegment {
+                ends: [connection.local, connection.remote],
+                resent: resends.then(|| (segment.seq, segment.end())),
+            });
         }
         self.set_due(connection, out);
         fate
@@ -309,16 +372,22 @@ impl<C: Copy> TcpTimers<C> {
         if let Some(sending) = flow.sending.as_mut().filter(|_| segment.has(Segment::ACK)) {
             sending.handle_ack(now, segment, stamps.1, &mut self.ticks, out);
             flow.has_gaps |= !segment.sack.is_empty();
-            self.seen.gaps += u64::from(!segment.sack.is_empty());
         }
         self.set_due(connection, out);
     }
 
-    /// Returns true if the peer of a connection has acknowledged data beyond a gap.
-    pub(crate) fn has_gaps(&self, connection: Connection) -> bool {
-        self.connections
-            .get(&connection)
-            .is_some_and(|it| it.has_gaps)
+    /// Returns the content of a segment that has arrived, if the peer of its connection has ever
+    /// acknowledged data beyond a gap.
+    pub(crate) fn acknowledgement(&self, segment: &Segment) -> Option<Acknowledgement> {
+        let connection = segment.connection.reversed();
+        let flow = self.connections.get(&connection)?;
+        let sending = flow.sending.as_ref().filter(|_| flow.has_gaps)?;
+        Some(Acknowledgement {
+            ends: [connection.local, connection.remote],
+            ack: segment.ack,
+            sack: segment.sack,
+            may_repair: sending.may_repair(),
+        })
     }
 
     /// Returns the instant at which a time stamp was sent, given that the host echoed it in a
@@ -359,9 +428,10 @@ impl<C: Copy> TcpTimers<C> {
         }
     }
 
-    /// Returns how many segments of each kind the host's kernel has sent or received.
-    pub(crate) fn seen(&self) -> TcpSeen {
-        self.seen
+    /// Removes and returns the segment that the host's kernel has sent last; `None` if it was
+    /// returned before.
+    pub(crate) fn take_sent(&mut self) -> Option<SentSegment> {
+        self.last_sent.take()
     }
 
     /// Returns the activity of all connections together, until `now`.

@@ -45,6 +45,12 @@ impl Scoreboard {
         range.map_or(seq, |&(_, to)| to)
     }
 
+    /// Returns the sequence number after the last that the peer has received beyond a gap; `None`
+    /// without a gap.
+    pub(super) fn end(&self) -> Option<u32> {
+        self.ranges.last().map(|&(_, to)| to)
+    }
+
     /// Returns true if there is no gap.
     pub(super) fn is_empty(&self) -> bool {
         self.ranges.is_empty()

@@ -3,8 +3,9 @@
 use std::net::{IpAddr, SocketAddr};
 
 use timeloom_time::Duration;
+use timeloom_time::convert::number_of;
 
-use crate::bytes::{IpHeader, TCP, addresses, be16, be32, complete, pseudo_sum, put16};
+use crate::bytes::{IpHeader, TCP, addresses, be16, be32, complete, length16, pseudo_sum, put16};
 
 /// Addresses and ports of a connection: those of one host first, those of its peer second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,7 +65,7 @@ impl Segment {
         let header = usize::from(fixed[12] >> 4) * 4;
         let options = tcp.get(20..header)?;
         let headers = usize::from(ip.header) + header;
-        let payload = usize::from(length).checked_sub(headers)? as u32;
+        let payload = number_of(usize::from(length).checked_sub(headers)?);
         let (skipped, each) = train.unwrap_or((0, payload));
         // FIN and PSH are flags of a train's last segment.
         let before = u64::from(skipped) * u64::from(each);
@@ -150,10 +151,13 @@ impl SackBlocks {
         self.count == 0
     }
 
-    #[cfg(test)]
-    pub(super) fn one(from: u32, to: u32) -> Self {
+    /// Returns the first four of `blocks`.
+    pub(super) fn new(blocks: &[(u32, u32)]) -> Self {
         let mut all = Self::default();
-        (all.blocks[0], all.count) = ((from, to), 1);
+        for (place, block) in all.blocks.iter_mut().zip(blocks) {
+            *place = *block;
+            all.count += 1;
+        }
         all
     }
 
@@ -233,7 +237,7 @@ impl News {
             tcp[place..place + 4].copy_from_slice(&own.to_be_bytes());
             tcp[place + 4..place + 8].copy_from_slice(&echoed.to_be_bytes());
         }
-        let length = tcp.len() as u16;
+        let length = length16(tcp.len());
         let sum = pseudo_sum(addresses(packet), TCP, length);
         put16(packet, start + 16, sum);
         complete(&mut packet[..end], ip.header, 16);
@@ -249,7 +253,7 @@ const STAMPS: u8 = 8;
 
 /// Returns true if sequence number `a` precedes `b` (RFC 9293, section 3.4).
 pub(super) fn before(a: u32, b: u32) -> bool {
-    (a.wrapping_sub(b) as i32) < 0
+    a.wrapping_sub(b).cast_signed() < 0
 }
 
 /// Returns `length` times `numerator` divided by `denominator`.

@@ -10,8 +10,10 @@ use std::collections::VecDeque;
 
 use timeloom_time::{Duration, Instant, Virtual};
 
+use super::comparison;
 use super::copies::Copy;
 use super::estimator::{LEAST_TIMEOUT, LinuxRtt};
+use super::retransmissions::Retransmissions;
 use super::scoreboard::{Scoreboard, is_within};
 use super::segment::{Segment, before, scaled, window_bytes};
 use super::ticks::Ticks;
@@ -26,6 +28,10 @@ pub(super) struct Sending<C> {
     next: u32,
     copies: VecDeque<Copy<C>>,
     board: Scoreboard,
+    /// Retransmissions by the kernel.
+    retransmissions: Retransmissions,
+    /// True if the kernel may answer the last acknowledgement with a retransmission.
+    may_repair: bool,
     rtt: LinuxRtt,
     /// Number of doublings of the timeout.
     doublings: u32,
@@ -96,6 +102,8 @@ impl<C: core::marker::Copy> Sending<C> {
             next: first.seq,
             copies: VecDeque::new(),
             board: Scoreboard::default(),
+            retransmissions: Retransmissions::default(),
+            may_repair: false,
             rtt: LinuxRtt::default(),
             doublings: 0,
             timeouts: 0,
@@ -134,19 +142,14 @@ impl<C: core::marker::Copy> Sending<C> {
         self.stats.resent
     }
 
+    /// Returns true if the kernel may answer the last acknowledgement with a retransmission.
+    pub(super) fn may_repair(&self) -> bool {
+        self.may_repair
+    }
+
     /// Returns the activity of this connection's timers.
     pub(super) fn stats(&self) -> TcpTimerStats {
-        let stats = &self.stats;
-        let by_timers = stats.timeouts + stats.probes;
-        let is_lossy = by_timers > MANY && by_timers * OF_BY_TIMERS > stats.segments
-            || stats.resent > MANY && stats.resent * OF_AGAIN > stats.segments
-            || stats.collapses > SOME && stats.collapses * OF_COLLAPSES > stats.segments;
-        TcpTimerStats {
-            lossy: is_lossy.into(),
-            connections: 1,
-            resent: if self.has_flight { stats.resent } else { 0 },
-            ..*stats
-        }
+        comparison::judged(&self.stats, self.has_flight)
     }
 
     /// Returns true if the window of a received segment has room for a whole segment. A kernel with
@@ -216,6 +219,7 @@ impl<C: core::marker::Copy> Sending<C> {
         if self.opening != Opening::Done {
             return;
         }
+        self.retransmissions.add((seq, end), self.next);
         self.stats.resent += u64::from(segment.payload.div_ceil(segment.each).max(1));
         self.recovery.get_or_insert(self.next);
         if !before(self.una, seq) {
@@ -276,6 +280,10 @@ impl<C: core::marker::Copy> Sending<C> {
             self.rtt.sample(sample, ack, self.next);
             self.doublings = 0;
         }
+        // The acknowledgement of a retransmission may show that later segments were lost.
+        let is_repaired = self.retransmissions.acknowledge(self.una);
+        let follows = self.retransmissions.may_follow(self.una, &self.board);
+        self.may_repair = follows || is_repaired && before(self.una, self.next);
         if self.recovery.is_some_and(|until| !before(self.una, until)) {
             self.recovery = None;
         }
@@ -583,12 +591,3 @@ const SYN_ACK_RETRIES: u32 = 5;
 const RETRIES: u32 = 15;
 /// Number of retransmissions of data of a closed connection: `tcp_orphan_retries` in its default.
 const ORPHAN_RETRIES: u32 = 8;
-
-/// Limits of the comparison in docs/skip-loss.md. At a loss of 10 % in both directions, a timer
-/// retransmits a fifth of all requests, and one of nine segments of a bulk transfer is sent again.
-/// The least counts keep short connections from exceeding the shares by chance.
-const MANY: u64 = 20;
-const SOME: u64 = 3;
-const OF_BY_TIMERS: u64 = 3;
-const OF_AGAIN: u64 = 6;
-const OF_COLLAPSES: u64 = 50;

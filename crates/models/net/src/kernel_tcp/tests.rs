@@ -291,7 +291,7 @@ fn a_retransmission_by_the_kernel_restarts_the_timer() {
     }
     host.pass_ms(20);
     let mut gap = segment(9000, 0, Segment::ACK, 1000);
-    gap.sack = SackBlocks::one(1100, 1400);
+    gap.sack = SackBlocks::new(&[(1100, 1400)]);
     host.hear(gap);
     host.send(segment(1000, 100, DATA, 9000));
     let (ms, out) = host.next_act();
@@ -403,7 +403,7 @@ fn a_gap_is_told_at_once() {
     host.send(segment(1000, 10, DATA, 10_000));
     host.hear(segment(11_000, 1_000, Segment::ACK, 1010));
     let mut gap = segment(1010, 0, Segment::ACK, 10_000);
-    gap.sack = SackBlocks::one(11_000, 12_000);
+    gap.sack = SackBlocks::new(&[(11_000, 12_000)]);
     assert_eq!(host.send(gap), Fate::Pass);
     host.hear(segment(10_000, 1_000, Segment::ACK, 1010));
     assert_eq!(

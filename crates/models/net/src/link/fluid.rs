@@ -74,6 +74,6 @@ impl Link {
     /// Returns the transmission time of a packet of `bytes` bytes, including the link's overhead.
     pub(crate) fn time_of_bytes(&self, bytes: u16) -> Duration {
         let bytes = f64::from(bytes) + f64::from(self.overhead);
-        Duration::from_ns((bytes * self.per_byte_ns()) as i64)
+        Duration::from_ns_f64(bytes * self.per_byte_ns())
     }
 }

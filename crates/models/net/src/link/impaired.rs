@@ -2,7 +2,7 @@
 
 use timeloom_time::{Instant, Virtual};
 
-use super::{Extra, Link, Offered};
+use super::{Extra, Link, Offered, bits_of};
 use crate::packet::Packet;
 use crate::queue::Verdict;
 use crate::tables::slab::{PacketId, Slab};
@@ -48,7 +48,7 @@ impl Link {
             self.stats.lost += 1;
             packets[id].flags |= Packet::LOST;
         }
-        let start = self.free.max((now.as_ns() as u128) << 64);
+        let start = self.free.max(bits_of(now));
         let answer = self.append(now, id, packets);
         if let Some(fluid) = &mut extra.fluid {
             fluid.note_packet(start, self.free, packets[id].wire_bytes(self.overhead));

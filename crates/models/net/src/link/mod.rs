@@ -12,6 +12,7 @@ use core::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use timeloom_engine::Random;
+use timeloom_time::convert::high_u64;
 use timeloom_time::{Duration, Instant, Rate, Virtual};
 
 use crate::config::{Impairment, LinkConfig, QueueConfig};
@@ -93,6 +94,18 @@ impl Extra {
             fluid.sent(bytes);
         }
     }
+}
+
+/// Returns an instant as 64.64 fixed-point nanoseconds.
+#[inline]
+fn bits_of(at: Instant<Virtual>) -> u128 {
+    u128::from(at.as_ns().cast_unsigned()) << 64
+}
+
+/// Returns the first whole nanosecond at or after an instant in 64.64 fixed point.
+#[inline]
+fn instant_after(bits: u128) -> Instant<Virtual> {
+    Instant::from_ns(high_u64(bits + u128::from(u64::MAX)).cast_signed())
 }
 
 impl Link {
@@ -181,8 +194,8 @@ impl Link {
             return 1;
         }
         let each = self.per_byte * u128::from(segment + self.overhead);
-        let time = (train_time.as_ns().max(0) as u128) << 64;
-        (time / each.max(1)).clamp(1, u128::from(u32::MAX)) as u32
+        let time = u128::from(train_time.as_unsigned_ns()) << 64;
+        u32::try_from(time / each.max(1)).unwrap_or(u32::MAX).max(1)
     }
 
     /// Returns the number of packets that the queue would admit at `now`.
@@ -222,20 +235,20 @@ impl Link {
     #[inline]
     fn occupy(&mut self, now: Instant<Virtual>, packet: &Packet) -> Instant<Virtual> {
         let bytes = packet.wire_bytes(self.overhead);
-        let now_bits = (now.as_ns() as u128) << 64;
+        let now_bits = bits_of(now);
         let start = self.free.max(now_bits);
-        self.stats.waited_ns += ((start - now_bits) >> 64) as u64;
+        self.stats.waited_ns += high_u64(start - now_bits);
         self.stats.packets += u64::from(packet.segments());
         self.stats.bytes += u64::from(bytes);
         self.free = start + self.per_byte * u128::from(bytes);
         // Rounded up, so that the last bit has been sent at the returned instant.
-        Instant::from_ns(((self.free + u128::from(u64::MAX)) >> 64) as i64)
+        instant_after(self.free)
     }
 
     /// Returns the transmission time of a packet, rounded up.
     pub(crate) fn time_of(&self, packet: &Packet) -> Duration {
         let bits = self.per_byte * u128::from(packet.wire_bytes(self.overhead));
-        Duration::from_ns(((bits + u128::from(u64::MAX)) >> 64) as i64)
+        Duration::from_ns(high_u64(bits + u128::from(u64::MAX)).cast_signed())
     }
 
     /// Appends the packet to the list, and computes its times.

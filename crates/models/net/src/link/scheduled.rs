@@ -4,7 +4,7 @@
 use timeloom_engine::Random;
 use timeloom_time::{Duration, Instant, Virtual};
 
-use super::{Link, Offered};
+use super::{Link, Offered, instant_after};
 use crate::config::Impairment;
 use crate::packet::Packet;
 use crate::queue::Discipline;
@@ -54,8 +54,7 @@ impl Link {
         if self.extra.as_ref().is_some_and(|e| e.scheduled.is_some()) {
             return None;
         }
-        let free = (self.free + u128::from(u64::MAX)) >> 64;
-        Some(now.max(Instant::from_ns(free as i64)))
+        Some(now.max(instant_after(self.free)))
     }
 
     /// Returns the start of the transmission of the last admitted packet, if fluid may have been
@@ -99,7 +98,7 @@ impl Link {
         let stats = &mut self.stats;
         scheduled.serving = scheduled.queue.dequeue(now, packets, stats);
         let id = scheduled.serving?;
-        self.stats.waited_ns += (now - packets[id].at).as_ns() as u64;
+        self.stats.waited_ns += (now - packets[id].at).as_unsigned_ns();
         if packets[id].flags & Packet::STAMPED != 0 {
             scheduled.begun = Some(packets[id].link.0);
         }
@@ -155,8 +154,8 @@ impl Link {
         if random.chance(impairment.reordering) {
             return end;
         }
-        let jitter = random.below(impairment.jitter.as_ns() as u64 + 1);
-        let mut at = end + self.delay + Duration::from_ns(jitter as i64);
+        let jitter = random.below(impairment.jitter.as_unsigned_ns() + 1);
+        let mut at = end + self.delay + Duration::from_ns(jitter.cast_signed());
         if !impairment.jitter_reorders {
             at = at.max(scheduled.last_arrival);
             scheduled.last_arrival = at;

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Agenda, NodeId};
 use timeloom_time::Duration;
+use timeloom_time::convert::number_of;
 
 use crate::ids::{NodeRole, Token};
 use crate::link::Offered;
@@ -278,7 +279,7 @@ impl World {
     }
 
     fn makes_sense(&self, packet: &Packet, bytes: &[u8]) -> bool {
-        let ports = self.ports.len() as u32;
+        let ports = number_of(self.ports.len());
         let Some(link) = self.ports.get(packet.link) else {
             return false;
         };

@@ -3,7 +3,7 @@
 use timeloom_engine::Agenda;
 use timeloom_engine::queue::EventQueue;
 
-use crate::bytes::{self, IpHeader, be16, put16};
+use crate::bytes::{self, IpHeader, be16, length16, put16};
 use crate::packet::{PacketKind, PortId};
 use crate::route::Hop;
 use crate::tables::refusal::Refusal;
@@ -21,14 +21,14 @@ fn cut(packet: &[u8], ip: &IpHeader, mtu: u16, mut each: impl FnMut(&[u8])) {
     let payload = &packet[header..usize::from(ip.length)];
     let mut fragment = Vec::with_capacity(header + most);
     for (number, part) in payload.chunks(most).enumerate() {
-        let from = (number * most / 8) as u16;
+        let from = length16(number * most / 8);
         let last = usize::from(from) * 8 + part.len() == payload.len();
         // A part of a fragment with "more fragments" also has that flag.
         let more = if last { before & MORE } else { MORE };
         fragment.clear();
         fragment.extend(&packet[..header]);
         fragment.extend(part);
-        put16(&mut fragment, 2, (header + part.len()) as u16);
+        put16(&mut fragment, 2, length16(header + part.len()));
         put16(&mut fragment, 6, more | ((before & OFFSET) + from) & OFFSET);
         bytes::renew_ip_checksum(&mut fragment);
         each(&fragment);

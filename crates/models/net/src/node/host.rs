@@ -3,6 +3,7 @@
 use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Agenda, NodeId};
 use timeloom_time::Instant;
+use timeloom_time::convert::low_u32;
 
 use crate::ids::Token;
 use crate::packet::{Packet, PacketKind, PortId};
@@ -147,7 +148,7 @@ impl World {
                 }
             };
             let mut packet = Packet::new(kind, flow.from, flow.to, index, size);
-            packet.seq = seq as u32;
+            packet.seq = low_u32(seq);
             (packet.tos, packet.flags) = congestion;
             self.originate(packet, agenda);
         }
@@ -174,10 +175,10 @@ impl World {
     fn send_ack<Q: EventQueue>(&mut self, index: u32, ack: Ack, agenda: &mut Agenda<Q>) {
         let flow = &self.flows[index];
         let mut packet = Packet::new(PacketKind::TcpAck, flow.to, flow.from, index, HEADER_BYTES);
-        packet.seq = ack.next as u32;
+        packet.seq = low_u32(ack.next);
         packet.stamp = ack.stamp;
-        packet.sack_from = ack.sack_from as u32;
-        packet.sack_to = ack.sack_to as u32;
+        packet.sack_from = low_u32(ack.sack_from);
+        packet.sack_to = low_u32(ack.sack_to);
         if ack.congested {
             packet.flags |= Packet::ECE;
         }

@@ -54,7 +54,7 @@ fn write(refusal: Refusal, packet: &[u8], ip: &IpHeader, src: IpAddr, out: &mut 
     out.extend([kind, code, 0, 0]);
     out.extend(rest.to_be_bytes());
     out.extend(quoted);
-    let length = out.len() as u16;
+    let length = bytes::length16(out.len());
     bytes::set_length(out, length);
     if header == V4_HEADER {
         bytes::renew_ip_checksum(out);
@@ -265,7 +265,7 @@ mod tests {
         let mut bytes = vec![0x45, 0, 0, 0, 0, 7, 0, 0, 1, protocol, 0, 0];
         bytes.extend([10, 0, 0, 1, 10, 0, 9, 9]);
         bytes.extend(after);
-        let length = bytes.len() as u16;
+        let length = bytes::length16(bytes.len());
         put16(&mut bytes, 2, length);
         bytes::renew_ip_checksum(&mut bytes);
         bytes
@@ -276,7 +276,7 @@ mod tests {
         bytes.extend([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
         bytes.extend([0xfd, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 9]);
         bytes.extend(after);
-        let length = bytes.len() as u16;
+        let length = bytes::length16(bytes.len());
         bytes::set_length(&mut bytes, length);
         bytes
     }

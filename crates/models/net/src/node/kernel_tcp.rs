@@ -1,7 +1,7 @@
 //! TCP timers for hosts with external frames, where virtual time skips over the timers of the
 //! hosts' kernels ([`crate::kernel_tcp`]).
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Agenda, NodeId};
@@ -9,7 +9,7 @@ use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::bytes::{ArpMessage, IpHeader, TCP, be16};
 use crate::ids::{Node, Token};
-use crate::kernel_tcp::{Action, Fate, Segment, TcpSeen, TcpTimerStats, Word};
+use crate::kernel_tcp::{Acknowledgement, Action, Fate, Segment, SentSegment, TcpTimerStats, Word};
 use crate::packet::{Packet, PacketKind, PortId};
 use crate::tables::buffers::{Content, Description, OffloadedWork};
 use crate::tables::outside::Outbox;
@@ -42,25 +42,22 @@ impl World {
         Some(self.kernel_timers.get(number).stats(now))
     }
 
-    /// Returns how many segments of each kind a host's kernel has sent or received; zeros if its
-    /// timers are not kept.
-    pub fn tcp_seen(&self, node: Node) -> TcpSeen {
-        let number = self.kernel_timers.at(node.0);
-        number.map_or_else(TcpSeen::default, |number| {
-            self.kernel_timers.get(number).tcp.seen()
-        })
+    /// Removes and returns the segment that a host's kernel has sent last; `None` if it was returned
+    /// before, or if the host's timers are not kept.
+    pub fn take_sent_segment(&mut self, node: Node) -> Option<SentSegment> {
+        let number = self.kernel_timers.at(node.0)?;
+        self.kernel_timers.get_mut(number).tcp.take_sent()
     }
 
-    /// Returns the ends, local and remote, of the connection to which the next frame for
-    /// [`World::take_frame`] belongs, if the peer has ever reported a gap on that connection. After
-    /// such a frame, the kernel may decide by a short timer which segments were lost.
-    pub fn next_frame_after_gap(&self) -> Option<[SocketAddr; 2]> {
+    /// Returns the content of the next frame for [`World::take_frame`] if it belongs to a
+    /// connection on which the peer has ever reported a gap. After such a frame, the kernel may
+    /// decide by a short timer which segments were lost.
+    pub fn next_frame_after_gap(&self) -> Option<Acknowledgement> {
         let (node, id) = self.outside.first(Outbox::Frames)?;
         let number = self.kernel_timers.at(node)?;
-        let connection = self.segment_of(&self.packets[id])?.connection.reversed();
+        let segment = self.segment_of(&self.packets[id])?;
         let timers = &self.kernel_timers.get(number).tcp;
-        let ends = [connection.local, connection.remote];
-        timers.has_gaps(connection).then_some(ends)
+        timers.acknowledgement(&segment)
     }
 
     /// Processes a packet that a host's kernel sends; returns false if the packet is held back.

@@ -8,9 +8,10 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Agenda, NodeId};
+use timeloom_time::convert::number_of;
 use timeloom_time::{Instant, Virtual};
 
-use crate::bytes::{self, ArpMessage, IpHeader, NdMessage, V6_HEADER};
+use crate::bytes::{self, ArpMessage, IpHeader, NdMessage, V6_HEADER_BYTES};
 use crate::ids::{Node, NodeRole};
 use crate::node::arp::reply_to_stranger;
 use crate::packet::{NIL, Packet, PacketKind, PortId};
@@ -147,7 +148,7 @@ impl World {
             None => return false,
         };
         let what = Description {
-            used: bytes.len() as u32,
+            used: number_of(bytes.len()),
             content,
             start: 0,
             header: ip.map_or(0, |ip| ip.header),
@@ -423,15 +424,15 @@ impl World {
         let mut bytes = Vec::with_capacity(NdMessage::BYTES.into());
         message.write(&mut bytes);
         let what = Description {
-            used: bytes.len() as u32,
+            used: number_of(bytes.len()),
             content: Content::Nd,
             start: 0,
-            header: V6_HEADER as u16,
+            header: V6_HEADER_BYTES,
             offload: OffloadedWork::default(),
         };
         let buffer = self.packets.buffers.fill(&bytes, what);
         let dst = self.ports.with_address(to.into()).unwrap_or(PortId::NONE);
-        let mut packet = Packet::raw(port, dst, buffer, bytes.len() as u16);
+        let mut packet = Packet::raw(port, dst, buffer, NdMessage::BYTES);
         (packet.src_mac, packet.dst_mac) = (port, mac);
         packet.flags |= Packet::IPV6;
         packet

@@ -11,6 +11,7 @@
 use timeloom_engine::Agenda;
 use timeloom_engine::queue::EventQueue;
 use timeloom_time::Duration;
+use timeloom_time::convert::low_u16;
 
 use crate::packet::{Packet, PortId};
 use crate::tables::slab::PacketId;
@@ -62,7 +63,7 @@ impl World {
         let payload = u32::from(train.size - header);
         let size = payload.saturating_sub(first * each).min(count * each);
         let mut part = *train;
-        part.size = header + size as u16;
+        part.size = header + low_u16(size.into());
         part.set_segments(train.seq + first, count, header);
         part
     }

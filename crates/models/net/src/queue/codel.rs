@@ -120,6 +120,6 @@ impl CoDel {
     /// count.
     fn control_law(&self, from: Instant<Virtual>) -> Instant<Virtual> {
         let interval = self.interval.as_ns() as f64 / f64::from(self.count).sqrt();
-        from + Duration::from_ns(interval as i64)
+        from + Duration::from_ns_f64(interval)
     }
 }

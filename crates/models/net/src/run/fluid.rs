@@ -2,6 +2,7 @@
 
 use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Agenda, NodeId};
+use timeloom_time::convert::number_of;
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::error::BuildError;
@@ -35,7 +36,7 @@ impl World {
         }
         let ends = self.ends(from, to)?;
         self.links.prepare();
-        let index = self.fluid.flows.len() as u32;
+        let index = number_of(self.fluid.flows.len());
         let name = |node: Node| self.names[node.0 as usize].clone();
         let way = |from, to| self.path(from, to, index);
         let (Some(path), Some(back)) = (way(ends.0, ends.1), way(ends.1, ends.0)) else {
@@ -55,7 +56,7 @@ impl World {
                 .sum()
         };
         let base = time(&path, config.packet_bytes) + time(&back, HEADER_BYTES);
-        let first_hop = self.fluid.hops.len() as u32;
+        let first_hop = number_of(self.fluid.hops.len());
         for port in &path {
             let account = self.account(*port);
             self.fluid.hops.push(FlowHop {
@@ -70,7 +71,7 @@ impl World {
             from: ends.0,
             to: ends.1,
             first_hop,
-            hop_count: path.len() as u32,
+            hop_count: number_of(path.len()),
             packet_bytes: config.packet_bytes,
             poisson: matches!(config.pattern, FluidPattern::Poisson { .. }),
             is_elsewhere: false,
@@ -107,8 +108,8 @@ impl World {
             passed: 1.0,
             wait_ns: 0.0,
         });
-        fluid.account_of[port.index()] = fluid.accounts.len() as u32;
-        fluid.accounts.len() as u32 - 1
+        fluid.account_of[port.index()] = number_of(fluid.accounts.len());
+        number_of(fluid.accounts.len()) - 1
     }
 
     /// Sets the length of a step, after which rates change. By default it is a millisecond, or a
@@ -170,7 +171,7 @@ impl World {
     /// Sends the fluid of each flow, and fluid from other engines, along the links of its path.
     fn send_fluid(&mut self, now: Instant<Virtual>, step: Duration) {
         let mut fluid = core::mem::take(&mut self.fluid);
-        for number in 0..fluid.flows.len() as u32 {
+        for number in 0..number_of(fluid.flows.len()) {
             if !fluid.flows[number as usize].is_elsewhere {
                 self.send_fluid_of(&mut fluid, number, now, step);
             }
@@ -252,7 +253,7 @@ impl World {
             lost_bytes: flow.lost * bytes,
             waiting_bytes: waiting * bytes,
             window: window.map_or(0.0, |window| window.window),
-            round_trip: Duration::from_ns(round_trip_ns as i64),
+            round_trip: Duration::from_ns_f64(round_trip_ns),
             slowed: window.map_or(0, |window| window.slowed),
         }
     }

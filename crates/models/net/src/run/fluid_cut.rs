@@ -9,6 +9,7 @@
 
 use std::sync::Arc;
 
+use timeloom_time::convert::{low_u32, number_of};
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::fluid::{Account, FlowHop, Fluid, FluidCut, FluidFlow};
@@ -111,7 +112,7 @@ impl World {
                 let (from, to) = (owner(port), owner(port.peer()));
                 flow.is_elsewhere &= from != here && to != here;
                 if from != to {
-                    hop.cut = fluid.cuts.len() as u32;
+                    hop.cut = number_of(fluid.cuts.len());
                     fluid.cuts.push(FluidCut {
                         came: 0.0,
                         survives: 1.0,
@@ -160,10 +161,10 @@ impl World {
         let mut packet = Packet::new(PacketKind::Fluid, port, port.peer(), flow, 0);
         packet.link = port;
         packet.at = now + self.links.config(port).delay;
-        packet.stamp = packet.at - Duration::from_ns(wait_ns as i64);
+        packet.stamp = packet.at - Duration::from_ns_f64(wait_ns);
         (packet.tos, packet.seq) = (tos, hop);
         let bits = number.to_bits();
-        (packet.sack_from, packet.sack_to) = ((bits >> 32) as u32, bits as u32);
+        (packet.sack_from, packet.sack_to) = (low_u32(bits >> 32), low_u32(bits));
         self.crossings.push(packet, &[]);
     }
 

@@ -6,6 +6,7 @@ mod path;
 
 use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Agenda, Event, Model, NodeId};
+use timeloom_time::convert::number_of;
 
 use crate::ids::{NodeRole, Token};
 use crate::packet::{Packet, PacketKind, PortId};
@@ -68,7 +69,7 @@ impl World {
             let at = flow.start.max(agenda.now());
             agenda.schedule(at, node, Token::START | index);
         }
-        for index in 0..self.sources.len() as u32 {
+        for index in 0..number_of(self.sources.len()) {
             let source = self.sources.get(index);
             let is_ours = |source: &Source| self.crossings.owns(self.ports[source.from()].node);
             if source.is_some_and(is_ours) {

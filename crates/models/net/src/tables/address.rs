@@ -3,6 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
+use timeloom_time::convert::{low_u32, low_u64, number_of};
+
 use crate::packet::PortId;
 
 /// Address family: IPv4 or IPv6.
@@ -33,7 +35,7 @@ impl Family {
     /// Returns the address with these bits.
     pub(crate) fn address(self, bits: u128) -> IpAddr {
         match self {
-            Self::V4 => Ipv4Addr::from_bits(bits as u32).into(),
+            Self::V4 => Ipv4Addr::from_bits(low_u32(low_u64(bits))).into(),
             Self::V6 => Ipv6Addr::from_bits(bits).into(),
         }
     }
@@ -82,7 +84,7 @@ impl<W: Copy + Ord + Default + Into<u128>> Book<W> {
         let all = list.iter().enumerate();
         let used = all.filter(|(_, (address, _))| *address != W::default());
         let mut by_address: Vec<_> = used
-            .map(|(port, (address, _))| (*address, PortId(port as u32)))
+            .map(|(port, (address, _))| (*address, PortId(number_of(port))))
             .collect();
         by_address.sort_unstable();
         Self {

@@ -1,5 +1,6 @@
 //! Buffers for the bytes of real packets.
 
+use timeloom_time::convert::{low_u16, number_of};
 use timeloom_time::{Instant, Virtual};
 
 use crate::bytes::{self, TCP, UDP, V6_HEADER};
@@ -138,7 +139,7 @@ impl Buffers {
                 offload: OffloadedWork::default(),
                 echo: None,
             });
-            self.buffers.len() as u32 - 1
+            number_of(self.buffers.len()) - 1
         });
         let buffer = &mut self.buffers[index as usize];
         buffer.used = what.used;
@@ -168,7 +169,7 @@ impl Buffers {
         };
         let protocol = if offset == 16 { TCP } else { UDP };
         let length = ip.len() - usize::from(start);
-        let partial = bytes::pseudo_sum(bytes::addresses(ip), protocol, length as u16);
+        let partial = bytes::pseudo_sum(bytes::addresses(ip), protocol, bytes::length16(length));
         bytes::put16(ip, usize::from(start + offset), partial);
         buffer.offload.checksum = Some(Checksum {
             start: buffer.start + start,
@@ -279,13 +280,13 @@ fn part_of_train(ip: &mut [u8], train: Train, packet: &Packet, is_last: bool) {
     let header = if bytes::is_v6(ip) {
         V6_HEADER
     } else {
-        let identification = bytes::be16(ip, 4).wrapping_add(first as u16);
+        let identification = bytes::be16(ip, 4).wrapping_add(low_u16(first.into()));
         bytes::put16(ip, 4, identification);
         usize::from(ip[0] & 15) * 4
     };
     bytes::set_tos_and_ttl(ip, packet.tos, packet.ttl);
     let (ip, transport) = ip.split_at_mut(header);
-    let length = packet.size - header as u16;
+    let length = packet.size - bytes::length16(header);
     let partial = |protocol| bytes::pseudo_sum(bytes::addresses(ip), protocol, length);
     match train.protocol {
         TrainProtocol::Tcp => {

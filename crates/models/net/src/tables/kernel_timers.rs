@@ -1,6 +1,7 @@
 //! TCP timers that the network keeps for hosts' kernels.
 
 use timeloom_engine::Random;
+use timeloom_time::convert::number_of;
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::kernel_tcp::{Neighbours, TcpTimerStats, TcpTimers};
@@ -46,7 +47,7 @@ impl KernelTimers {
         if self.by_node[node as usize] != NIL {
             return;
         }
-        self.by_node[node as usize] = self.list.len() as u32;
+        self.by_node[node as usize] = number_of(self.list.len());
         self.list.push(OfHost {
             node,
             tcp: TcpTimers::new(tick, Random::new(seed, 4 << 32 | u64::from(node))),

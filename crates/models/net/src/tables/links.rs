@@ -3,6 +3,8 @@
 use core::ops::{Index, IndexMut};
 use std::sync::Arc;
 
+use timeloom_time::convert::number_of;
+
 use timeloom_engine::Random;
 
 use crate::config::LinkConfig;
@@ -63,7 +65,7 @@ impl Links {
 
     #[cold]
     fn make(&mut self) {
-        let ports = 0..self.kind_of.len() as u32;
+        let ports = 0..number_of(self.kind_of.len());
         let fresh: Vec<Link> = ports.map(|port| self.fresh(port)).collect();
         self.states = fresh.into();
     }
@@ -74,7 +76,7 @@ impl Links {
             Some(link) => link.clone(),
             None => self.fresh(port),
         };
-        let count = self.kind_of.len() as u32;
+        let count = number_of(self.kind_of.len());
         Self {
             seed: self.seed,
             kinds: Arc::clone(&self.kinds),

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use timeloom_time::convert::number_of;
+
 use crate::packet::PortId;
 
 /// MAC addresses by number. The number of an interface's address is its port. Other addresses that
@@ -54,7 +56,7 @@ impl Macs {
         if self.list.len() == OTHERS_AT_MOST {
             return None;
         }
-        let number = OTHERS + self.list.len() as u32;
+        let number = OTHERS + number_of(self.list.len());
         self.list.push(mac);
         self.others.insert(mac, number);
         Some(PortId(number))

@@ -3,6 +3,7 @@
 use core::any::Any;
 use core::fmt;
 
+use timeloom_time::convert::number_of;
 use timeloom_time::{Instant, Virtual};
 
 use crate::ids::Token;
@@ -152,7 +153,7 @@ impl Residents {
         };
         match self.by_node[node as usize] {
             NIL => {
-                self.by_node[node as usize] = self.list.len() as u32;
+                self.by_node[node as usize] = number_of(self.list.len());
                 self.list.push(residence);
             }
             there => self.list[there as usize] = residence,
@@ -160,7 +161,7 @@ impl Residents {
     }
 
     pub(crate) fn len(&self) -> u32 {
-        self.list.len() as u32
+        number_of(self.list.len())
     }
 
     /// Returns the number of the resident at a node; `None` without one.

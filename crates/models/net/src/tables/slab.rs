@@ -2,6 +2,8 @@
 
 use core::ops::{Index, IndexMut};
 
+use timeloom_time::convert::number_of;
+
 use crate::packet::{NIL, Packet, PacketKind, PortId};
 use crate::tables::buffers::Buffers;
 
@@ -56,7 +58,7 @@ impl Slab {
     #[cold]
     fn grow(&mut self) {
         let none = PortId::NONE;
-        self.free = self.packets.len() as u32;
+        self.free = number_of(self.packets.len());
         self.packets
             .push(Packet::new(PacketKind::Udp, none, none, 0, 0));
     }

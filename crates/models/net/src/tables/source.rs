@@ -1,6 +1,7 @@
 //! Sources of datagrams: sizes and instants of their packets, and results.
 
 use timeloom_engine::Random;
+use timeloom_time::convert::{clamped_u64, index, low_u32, saturating_u16};
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::packet::{Packet, PacketKind, PortId};
@@ -222,8 +223,8 @@ impl Source {
         {
             // Number of packets since then, which may be too large for a loop.
             let passed = now.min(self.config.stop) - self.base;
-            let bits = passed.as_ns().max(0) as u128 * u128::from(*rate_bps);
-            self.count = (bits / (u128::from(size) * 8 * 1_000_000_000)) as u64;
+            let bits = u128::from(passed.as_unsigned_ns()) * u128::from(*rate_bps);
+            self.count = clamped_u64(bits / (u128::from(size) * 8 * 1_000_000_000));
             self.stats.sent = self.count;
         }
         loop {
@@ -245,7 +246,7 @@ impl Source {
             PacketKind::Udp
         };
         let mut packet = Packet::new(kind, self.from, self.to, number, self.next_size);
-        packet.seq = self.stats.sent as u32;
+        packet.seq = low_u32(self.stats.sent);
         packet.tos = self.config.tos;
         self.stats.sent += 1;
         packet
@@ -255,7 +256,7 @@ impl Source {
     #[inline]
     pub(crate) fn count_arrival(&mut self, packet: &Packet, now: Instant<Virtual>) {
         let stats = &mut self.stats;
-        let delay = (now - packet.stamp).as_ns() as u64;
+        let delay = (now - packet.stamp).as_unsigned_ns();
         stats.received += 1;
         stats.received_bytes += u64::from(packet.size);
         stats.delay_sum_ns += delay;
@@ -272,14 +273,14 @@ impl Source {
         let size = match self.config.size {
             PacketSize::Fixed(size) => size,
             PacketSize::Exponential(mean) => {
-                self.random.exponential(mean).clamp(28.0, 65_535.0) as u16
+                saturating_u16(self.random.exponential(mean).max(28.0))
             }
         };
         let at = match &self.config.pattern {
             Pattern::Constant { rate_bps } => self.base + time_of(self.count, size, *rate_bps),
             Pattern::Poisson { mean } => {
                 let wait = self.random.exponential(mean.as_ns() as f64);
-                self.base += Duration::from_ns(wait as i64);
+                self.base += Duration::from_ns_f64(wait);
                 self.base
             }
             Pattern::OnOff {
@@ -293,8 +294,8 @@ impl Source {
                 } else {
                     let off = self.random.exponential(mean_off.as_ns() as f64);
                     let on = self.random.exponential(mean_on.as_ns() as f64);
-                    self.base = self.burst_ends.max(self.base) + Duration::from_ns(off as i64);
-                    self.burst_ends = self.base + Duration::from_ns(on as i64 + 1);
+                    self.base = self.burst_ends.max(self.base) + Duration::from_ns_f64(off);
+                    self.burst_ends = self.base + Duration::from_ns_f64(on) + Duration::from_ns(1);
                     self.count = 0;
                     self.base
                 }
@@ -305,7 +306,7 @@ impl Source {
                     self.base += (*every)?;
                     self.count = 0;
                 }
-                let (offset, size) = *packets.get(self.count as usize)?;
+                let (offset, size) = *packets.get(index(self.count))?;
                 self.count += 1;
                 return Some((self.base + offset, size));
             }

@@ -5,6 +5,8 @@
 
 use core::ops::{Index, IndexMut};
 
+use timeloom_time::convert::number_of;
+
 use crate::packet::NIL;
 
 /// Table of rows indexed by number.
@@ -46,7 +48,7 @@ impl<T> Sparse<T> {
         rows.extend((0..count).filter(|number| wanted(*number)).map(make));
         let mut places = Vec::new();
         if here < count as usize {
-            let mut next = 0..here as u32;
+            let mut next = 0..number_of(here);
             let place = |number| wanted(number).then(|| next.next()).flatten();
             places.reserve_exact(count as usize);
             places.extend((0..count).map(place).map(|place| place.unwrap_or(NIL)));
@@ -60,7 +62,9 @@ impl<T> Sparse<T> {
         T: Clone,
     {
         let is_wanted = |number| self.get(number).is_some_and(|row| wanted(number, row));
-        Self::some(self.len() as u32, is_wanted, |number| self[number].clone())
+        Self::some(number_of(self.len()), is_wanted, |number| {
+            self[number].clone()
+        })
     }
 
     /// Returns the count of numbers, including those whose rows are in other engines.
@@ -91,14 +95,14 @@ impl<T> Sparse<T> {
     /// Adds a number whose row is in this engine.
     pub(crate) fn push(&mut self, row: T) {
         if !self.places.is_empty() {
-            self.places.push(self.rows.len() as u32);
+            self.places.push(number_of(self.rows.len()));
         }
         self.rows.push(row);
     }
 
     /// Iterates over the rows of this engine, with their numbers.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
-        let numbers = 0..self.len() as u32;
+        let numbers = 0..number_of(self.len());
         numbers.filter_map(|number| Some((number, self.get(number)?)))
     }
 

@@ -9,6 +9,7 @@
 
 use std::collections::VecDeque;
 
+use timeloom_time::convert::index;
 use timeloom_time::{Duration, Instant, Virtual};
 
 /// Segment in flight, with the number of segments delivered when it was sent.
@@ -149,7 +150,7 @@ impl Bbr {
             is_limited: self.mode == Mode::ProbeRtt,
         });
         let gap_ns = (1.0 / self.pacing_rate).min(1e9);
-        self.next_send = self.next_send.max(now) + Duration::from_ns(gap_ns as i64);
+        self.next_send = self.next_send.max(now) + Duration::from_ns_f64(gap_ns);
     }
 
     /// Handles an acknowledgement, and updates model, pace and window.
@@ -271,7 +272,7 @@ impl Bbr {
     /// Enters the gain cycle at any phase except the draining one, so that flows do not probe at
     /// the same time. The choice depends on virtual time and is the same in every run.
     fn enter_probe_bw(&mut self, now: Instant<Virtual>) {
-        let place = (now.as_ns().unsigned_abs() % 7) as usize;
+        let place = index(now.as_ns().unsigned_abs() % 7);
         self.cycle = if place == 0 { 0 } else { place + 1 };
         self.cycle_at = now;
         self.enter(Mode::ProbeBw, CYCLE[self.cycle], 2.0);

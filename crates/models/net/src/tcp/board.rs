@@ -1,5 +1,7 @@
 //! Bitmap with one bit per segment of a window.
 
+use timeloom_time::convert::index;
+
 /// Marks of segment numbers in a window that moves to higher numbers.
 #[derive(Clone, Debug)]
 pub(crate) struct Board {
@@ -20,13 +22,13 @@ impl Board {
 
     pub(crate) fn get(&self, segment: u64) -> bool {
         let at = segment & self.mask;
-        self.words[(at / 64) as usize] >> (at % 64) & 1 == 1
+        self.words[index(at / 64)] >> (at % 64) & 1 == 1
     }
 
     /// Sets the mark of a segment; returns true if it was not set.
     pub(crate) fn set(&mut self, segment: u64) -> bool {
         let at = segment & self.mask;
-        let word = &mut self.words[(at / 64) as usize];
+        let word = &mut self.words[index(at / 64)];
         let before = *word;
         *word |= 1 << (at % 64);
         *word != before
@@ -66,7 +68,7 @@ impl Board {
         let mut at = from;
         while at < to {
             let bit = (at & self.mask) % 64;
-            let word = self.words[((at & self.mask) / 64) as usize] >> bit;
+            let word = self.words[index((at & self.mask) / 64)] >> bit;
             let ones = u64::from(word.trailing_ones()).min(64 - bit);
             if ones < 64 - bit {
                 return (at + ones).min(to);
@@ -89,7 +91,7 @@ fn pieces(mask: u64, from: u64, to: u64) -> impl Iterator<Item = (usize, u64)> {
         let bit = place % 64;
         let take = (64 - bit).min(to - at);
         at += take;
-        Some(((place / 64) as usize, u64::MAX >> (64 - take) << bit))
+        Some((index(place / 64), u64::MAX >> (64 - take) << bit))
     })
 }
 

@@ -22,6 +22,7 @@ pub(crate) use cubic::Cubic;
 pub(crate) use receiver::{Ack, Receiver};
 pub(crate) use sender::{Sender, Transmit};
 
+use timeloom_time::convert::low_u32;
 use timeloom_time::{Duration, Instant, Virtual};
 
 /// Configuration of a bulk transfer from one host to another.
@@ -88,7 +89,7 @@ impl TcpConfig {
 /// can run for longer than an hour and a half.
 #[inline]
 pub(crate) fn widen(low: u32, near: u64) -> u64 {
-    let ahead = low.wrapping_sub(near as u32) as i32;
+    let ahead = low.wrapping_sub(low_u32(near)).cast_signed();
     near.wrapping_add_signed(i64::from(ahead))
 }
 

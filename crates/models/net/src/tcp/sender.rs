@@ -3,6 +3,7 @@
 
 mod recovery;
 
+use timeloom_time::convert::low_u32;
 use timeloom_time::{Duration, Instant, Virtual};
 
 use super::bbr::Delivery;
@@ -174,7 +175,7 @@ impl Sender {
 
     #[inline]
     fn pipe(&self) -> u32 {
-        (self.nxt - self.una) as u32 - self.sacked - self.lost
+        low_u32(self.nxt - self.una) - self.sacked - self.lost
     }
 
     /// Returns the next packet to send now; `None` if there is none.
@@ -272,7 +273,7 @@ impl Sender {
             return;
         }
         self.congestion
-            .shrink_by_marks((self.nxt - self.una) as u32);
+            .shrink_by_marks(low_u32(self.nxt - self.una));
         self.marks_from = self.nxt;
         self.tell_slowed = true;
         self.slowed_by_marks += 1;
@@ -324,7 +325,7 @@ impl Sender {
             return self.tell_bbr(now, ack, found, advances);
         }
         if self.state == State::Recovery {
-            let delivered = (self.una + u64::from(self.sacked)).saturating_sub(before) as u32;
+            let delivered = low_u32((self.una + u64::from(self.sacked)).saturating_sub(before));
             let pipe = self.pipe();
             let threshold = self.congestion.threshold();
             let send = self.reduction.allows(delivered, advances, pipe, threshold);
@@ -351,8 +352,8 @@ impl Sender {
 
     #[inline]
     fn advance(&mut self, now: Instant<Virtual>, ack: Ack) {
-        let flight = (self.nxt - self.una) as u32;
-        let acked = (ack.next - self.una) as u32;
+        let flight = low_u32(self.nxt - self.una);
+        let acked = low_u32(ack.next - self.una);
         if self.sacked > 0 {
             self.sacked -= self.board.erase(self.una, ack.next);
         }
@@ -417,7 +418,7 @@ impl Sender {
         // During recovery, the outstanding segments have already caused a reduction. Their number
         // then says little, since new segments were sent while the first one was missing.
         if self.state == State::Steady {
-            self.congestion.shrink((self.nxt - self.una) as u32);
+            self.congestion.shrink(low_u32(self.nxt - self.una));
         }
         self.congestion.window = 1.0;
         if let Some(bbr) = &mut self.congestion.bbr {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use timeloom_time::Duration;
+use timeloom_time::convert::saturating_u64;
 
 use crate::{LinkConfig, NetworkBuilder, Node};
 
@@ -48,7 +49,7 @@ pub(super) fn build(
         let mut link = link.clone();
         let rate = edge.get("LinkSpeedRaw").or(edge.get("bandwidth_bps"));
         if let Some(rate) = rate {
-            link.rate_bps = rate.number()? as u64;
+            link.rate_bps = saturating_u64(rate.number()?);
         }
         if let Some(latency) = edge.get("latency") {
             let parsed = latency.text().parse::<Duration>();

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use timeloom_time::Instant;
+use timeloom_time::convert::{low_u16, low_u32};
 use timeloom_wire::message::{Announce, DelayResp, FollowUp, Sync};
 use timeloom_wire::tlv::{
     AlternateTimeOffset, PowerProfile, PowerProfileVersion, PtpText, TlvType, TlvWriter, Tlvs,
@@ -97,7 +98,7 @@ impl Master {
             return out.dropped(port.port, DropReason::SequenceUsedUp);
         }
         self.sync_sequence += 1;
-        let sequence = self.sync_sequence as u16;
+        let sequence = low_u16(self.sync_sequence);
         let origin = if config.security.is_some() {
             nonce(random)
         } else {
@@ -173,7 +174,7 @@ impl Master {
                     correction: TimeInterval::ZERO,
                     vid: config.profile.vlan.map_or(0, |tag| tag.vid),
                 };
-                let high = (sequence48 >> 16) as u32;
+                let high = low_u32(sequence48 >> 16);
                 security.sign_follow_up(&message.header, &body, &sync, high, next, &mut buffer)
             }
         };
@@ -194,7 +195,7 @@ impl Master {
             config,
             port,
             MessageType::Announce,
-            self.announce_sequence as u16,
+            low_u16(self.announce_sequence),
         );
         if config.ptp_timescale {
             header.flags = Flags::PTP_TIMESCALE.with(Flags::UTC_OFFSET_VALID);
@@ -215,7 +216,7 @@ impl Master {
         power_tlvs(config, &mut writer);
         let message = Message::new(header, body);
         if let Some(security) = &config.security {
-            let high = (self.announce_sequence >> 16) as u32;
+            let high = low_u32(self.announce_sequence >> 16);
             sign_announce(security, &message.header, &body, high, &mut writer);
         }
         out.send(

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use timeloom_time::Duration;
+use timeloom_time::convert::saturating_i64;
 use timeloom_wire::TimeInterval;
 
 use crate::Stamp;
@@ -86,7 +87,7 @@ impl DelayWatch {
         let drift = if self.drifts { self.drift() } else { 0.0 };
         let moved = self.recent.iter().map(|taken| {
             let since_ns = (at - taken.at).as_ns() as f64;
-            taken.value + TimeInterval::from_ns((drift * since_ns) as i64)
+            taken.value + TimeInterval::from_ns(saturating_i64(drift * since_ns))
         });
         let mut moved: Vec<TimeInterval> = moved.collect();
         moved.sort_unstable();

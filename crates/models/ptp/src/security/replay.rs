@@ -1,5 +1,7 @@
 //! Detection of reused 48-bit sequence numbers.
 
+use timeloom_time::convert::low_u16;
+
 /// Relation of a sequence number to the stored ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freshness {
@@ -48,7 +50,7 @@ impl ReplayWindow {
     /// Returns true if `sequence_id` is the low half of one of the next `ahead` numbers.
     pub(crate) fn is_due(&self, sequence_id: u16, ahead: u16) -> bool {
         self.newest
-            .is_some_and(|newest| (1..=ahead).contains(&sequence_id.wrapping_sub(newest as u16)))
+            .is_some_and(|newest| (1..=ahead).contains(&sequence_id.wrapping_sub(low_u16(newest))))
     }
 
     /// Stores `sequence`, which must have been verified.

@@ -4,6 +4,7 @@
 //! text of one kind cannot be taken for one of another.
 
 use sha2::{Digest, Sha256};
+use timeloom_time::convert::low_u8;
 use timeloom_wire::message::FollowUp;
 use timeloom_wire::tlv::{SignedEntry, SignedFlags, SignedHead};
 use timeloom_wire::{ClockIdentity, Header, PortIdentity, TimeInterval, Timestamp};
@@ -45,7 +46,7 @@ pub(super) fn common(word: &[u8; 8], head: &SignedHead, header: &Header) -> Vec<
     text.push(head.key_epoch);
     text.extend_from_slice(&header.sdo_id.to_be_bytes());
     text.push(header.domain);
-    text.push(header.flags.0 as u8);
+    text.push(low_u8(header.flags.0.into()));
     text.extend_from_slice(&identity(header.source));
     text.extend_from_slice(&sequence48(head.sequence_high, header.sequence_id).to_be_bytes()[2..]);
     text

@@ -1,6 +1,7 @@
 //! Decisions of a transparent clock on which Follow_Ups it signs.
 
 use timeloom_time::Instant;
+use timeloom_time::convert::low_u16;
 use timeloom_wire::message::Body;
 use timeloom_wire::{Header, Message, PortIdentity};
 
@@ -176,7 +177,7 @@ impl TransparentClock {
             Ok(accepted) => accepted,
             Err(failure) => return self.not_accepted(failure, pending),
         };
-        let sequence = accepted.sequence48 as u16;
+        let sequence = low_u16(accepted.sequence48);
         self.expect(&accepted.moment, ingress);
         let here = self.upstream(ingress);
         let freshness = self

@@ -26,7 +26,7 @@ pub struct Announce {
 impl Announce {
     pub(super) fn parse(from: &mut Reader<'_>) -> Result<Self, ParseError> {
         let origin = Timestamp::parse(from)?;
-        let current_utc_offset = from.u16()? as i16;
+        let current_utc_offset = from.u16()?.cast_signed();
         from.take(1)?;
         Ok(Self {
             origin,
@@ -42,7 +42,7 @@ impl Announce {
 
     pub(super) fn emit(&self, to: &mut Writer<'_>) -> Result<(), EmitError> {
         self.origin.emit(to)?;
-        to.u16(self.current_utc_offset as u16)?;
+        to.u16(self.current_utc_offset.cast_unsigned())?;
         to.u8(0)?;
         to.u8(self.grandmaster_priority1)?;
         self.grandmaster_quality.emit(to)?;

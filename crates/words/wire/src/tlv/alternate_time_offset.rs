@@ -39,8 +39,8 @@ impl<'a> AlternateTimeOffset<'a> {
     /// Writes the value of the TLV, padded to an even length.
     pub fn emit(&self, to: &mut Writer<'_>) -> Result<(), EmitError> {
         to.u8(self.key)?;
-        to.u32(self.current_offset_s as u32)?;
-        to.u32(self.jump_s as u32)?;
+        to.u32(self.current_offset_s.cast_unsigned())?;
+        to.u32(self.jump_s.cast_unsigned())?;
         to.u48(self.next_jump_s)?;
         // Fifteen octets precede the text, so a zero octet must follow a text of odd length.
         // `emit_padded` does not fit, because it assumes that an even number of octets precedes the

@@ -1,5 +1,7 @@
 //! Entries of the signed TLV, one for each transparent clock that signed.
 
+use timeloom_time::convert::low_u8;
+
 use crate::{ClockIdentity, EmitError, ParseError, Reader, TimeInterval, Writer};
 
 /// Encoding of entries: clocks are given by full identity, or by their index in the key file.
@@ -69,7 +71,7 @@ impl SignedEntry {
             EntryForm::Compact | EntryForm::CompactWithPort => {
                 let word = from.u16()?;
                 let (index, egress_port) = if form == EntryForm::CompactWithPort {
-                    (word & INDEX_BESIDE_PORT, (word >> 10) as u8)
+                    (word & INDEX_BESIDE_PORT, low_u8((word >> 10).into()))
                 } else {
                     (word, 0)
                 };
@@ -78,7 +80,7 @@ impl SignedEntry {
                     ingress_port: 0,
                     egress_port,
                     // The shifts up and down extend the sign of the 48-bit number.
-                    contribution: TimeInterval(((from.u48()? << 16) as i64) >> 16),
+                    contribution: TimeInterval((from.u48()? << 16).cast_signed() >> 16),
                 }
             }
         })
@@ -104,7 +106,7 @@ impl SignedEntry {
                     return Err(EmitError::TooLong);
                 }
                 to.u16(port << 10 | index)?;
-                to.u48(value as u64 & 0xffff_ffff_ffff)
+                to.u48(value.cast_unsigned() & 0xffff_ffff_ffff)
             }
         }
     }

@@ -21,7 +21,7 @@ impl UnicastRequest {
         let mut read = || {
             Ok(Self {
                 message_type: from.u8()? >> 4,
-                log_interval: from.u8()? as i8,
+                log_interval: from.u8()?.cast_signed(),
                 duration_s: from.u32()?,
             })
         };
@@ -31,7 +31,7 @@ impl UnicastRequest {
     /// Writes the value of the TLV.
     pub fn emit(&self, to: &mut Writer<'_>) -> Result<(), EmitError> {
         to.u8(self.message_type << 4)?;
-        to.u8(self.log_interval as u8)?;
+        to.u8(self.log_interval.cast_unsigned())?;
         to.u32(self.duration_s)
     }
 }

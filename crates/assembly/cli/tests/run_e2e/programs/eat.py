@@ -9,7 +9,7 @@ import time
 os.write(1, b"hungry\n")
 while not os.path.exists("eat"):
     time.sleep(0.05)
-kept = []
+kept: list[bytearray] = []
 while len(kept) < 1024:
     kept.append(bytearray(b"x") * (1 << 20))
 sys.exit(3)

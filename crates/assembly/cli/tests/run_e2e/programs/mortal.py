@@ -1,6 +1,6 @@
 """Waits, says what the clock shows, and is gone at once.
 
-    mortal.py SECONDS STATUS        a negative status is a signal
+mortal.py SECONDS STATUS        a negative status is a signal
 """
 
 import os

@@ -18,7 +18,9 @@ import threading
 import time
 
 connection = socket.socket(fileno=int(os.environ["TIMELOOM_PLANT_FD"]))
-t_ns, first_ns, step_ns, every_ns, record, config = 0, None, 1, 1, [], {}
+t_ns, first_ns, step_ns, every_ns = 0, None, 1, 1
+record: list[str] = []
+config: dict = {}
 values = {"t_ns": 0.0, "walk": 0.0, "level": 1.0, "set": 0.0}
 chance = random.Random(0)
 sampled_start = False

@@ -115,6 +115,14 @@ impl Lab {
         started.wait()
     }
 
+    /// Runs the scenario to its end with this filter of the log.
+    pub(crate) fn run_with_log(&self, filter: &str, options: &[&str]) -> Finished {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_timeloom"));
+        command.env("TIMELOOM_LOG", filter);
+        let started = self.begin(command, &self.path().join("scenario.toml"), options, &[]);
+        started.wait()
+    }
+
     /// Runs the scenario to its end with a supervisor whose controlling terminal and standard
     /// streams are a terminal of the test.
     pub(crate) fn run_on_a_terminal(&self, sets: &[&str]) -> Finished {

@@ -20,6 +20,7 @@ use timeloom_portal::Port;
 use timeloom_results::Caveat;
 use timeloom_sys::{descriptor, wall_now};
 use timeloom_time::{Duration, Instant, Virtual};
+use tracing::debug;
 
 use super::super::message::{ClockNow, Start, ToEngine};
 use super::UNKEYED;
@@ -185,6 +186,8 @@ impl EngineConnection {
 /// Data for starting a process of the engine, and later its successors.
 pub(super) struct Seed {
     pub(super) program: PathBuf,
+    /// True if the process writes its log as JSON.
+    pub(super) log_json: bool,
     pub(super) start: Start,
     pub(super) sockets: Vec<(Owner, UdpSocket)>,
     pub(super) clock: Weak<Clock>,
@@ -200,12 +203,18 @@ impl Seed {
         let (stream, theirs) = UnixStream::pair()?;
         stream.set_write_timeout(Some(TO_LISTEN))?;
         let mut command = Command::new(&self.program);
+        command.args(self.log_json.then_some("--log-json"));
         command.args(["engine", &self.start.name]);
         command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null());
         // In a process group of its own, the engine does not get the terminal's Ctrl-C. The run
         // gets that signal and ends its engines.
         command.process_group(0);
         let child = command.spawn()?;
+        debug!(
+            engine = self.start.name,
+            pid = child.id(),
+            "process of an engine started"
+        );
         let generation = Generation {
             say: Sender::with_key(stream.try_clone()?, UNKEYED),
             stream: stream.try_clone()?,

@@ -61,5 +61,5 @@ pub(super) const CASES: &[Case] = &[
         "[system.hosts.historian.container]",
         "images are not sent to agents",
     )
-    .counting(3),
+    .counting(2),
 ];

@@ -93,7 +93,7 @@ pub(super) const CASES: &[Case] = &[
     here(
         "start = \"23 s\"",
         "start = \"22 s\"",
-        "this is before the attack begins, at 22.5 s",
+        "this instant is before the attack begins, at 22.5 s",
     ),
     here("step = \"10 ms\"", "step = \"30 ms\"", "")
         .expect_line("record = {", "cannot be recorded every 100 ms"),

@@ -26,7 +26,7 @@ pub(super) const CASES: &[Case] = &[
     here(
         "every = \"500 ms\"",
         "every = \"1 us\"",
-        "1 us is too short between two records",
+        "an interval of 1 us between two records is too short",
     ),
     case(
         "poll_shortest = \"100 ms\"",

@@ -65,7 +65,11 @@ impl Shared {
                 "the line at {by} is high, and no host reports driving it: it is stuck, or held by \
                  a machine that is not on the network"
             ),
-            HaltCause::Failed => format!("clock or processes of {by} could not be commanded"),
+            HaltCause::Failed => {
+                let error = state.failed.as_ref().filter(|_| halt.by == self.here);
+                let error = error.map_or_else(String::new, |error| format!(": {error}"));
+                format!("clock or processes of {by} could not be commanded{error}")
+            }
         }
     }
 }

@@ -7,6 +7,7 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration as StdDuration;
 
 use timeloom_accord::{HostOrder, Member};
+use tracing::debug;
 
 use super::super::seal::SEALED;
 use super::Shared;
@@ -50,8 +51,13 @@ pub(super) fn obey(shared: &Shared, orders: &Receiver<(u64, HostOrder)>) {
         if shared.ended.load(Ordering::SeqCst) {
             return;
         }
-        if obey_one(shared, claim, order).is_err() {
-            shared.tell(Member::failed);
+        match obey_one(shared, claim, order) {
+            Ok(()) => debug!(?order, "obeyed the agreement"),
+            Err(error) => {
+                debug!(?order, %error, "could not obey the agreement");
+                shared.lock().failed.get_or_insert(error);
+                shared.tell(Member::failed);
+            }
         }
     }
 }
@@ -83,13 +89,14 @@ fn obey_one(shared: &Shared, claim: u64, order: HostOrder) -> Result<(), Testbed
             }
         }
         HostOrder::Resume(resumed) => {
-            testbed.resume(resumed.from, shared.timeline.wall_at(resumed.at))?;
+            let at = shared.timeline.wall_at(resumed.at);
+            testbed.resume(resumed.from, at, resumed.dilation)?;
             let mut state = shared.lock();
             let driven = std::mem::take(&mut state.claims.driven);
             // Before the start of time, the wire was driven for a test.
-            let driven = driven && state.resumed;
+            let driven = driven && state.resumed.is_some();
             state.claims.ended = Some(driven || state.claims.ended == Some(true));
-            state.resumed = true;
+            state.resumed = Some(resumed);
             shared.changed.notify_all();
         }
         HostOrder::Halt(_) => testbed.halt(),

@@ -6,22 +6,22 @@ pub(super) const ROWS: &[Interface] = &[
     is_virtual(
         "`/proc/uptime`, `btime` in `/proc/stat`",
         "uptime, boot time",
-        "with root and FUSE; else the machine's, and said so ([limitations.md](limitations.md#files-that-tell-time))",
+        "with root and FUSE; otherwise the machine's, and reported ([limitations.md](limitations.md#files-that-tell-time))",
     ),
     real(
         "`/proc/PID/stat` (start time), times of `/proc/PID` itself",
-        "when a process was started, since boot",
+        "start time of a process, since boot",
         [
-            "there is no file to lie over before the process is there, and no offset of the kernel's follows a rate ([why](decisions/26-ages-of-files-and-processes-stay-the-machines.md))",
+            "the file cannot be covered by a mount before the process exists, and an offset of the kernel does not follow a change of rate ([why](decisions/26-ages-of-files-and-processes-stay-the-machines.md))",
             "`ps -o etime`, `pgrep -o`, psutil's `create_time()` under dilation",
-            "compare start times of two processes, whose order is right",
+            "compare the start times of two processes, whose order is right",
         ],
     ),
     real(
         "`stat`, `statx`: times that the kernel sets",
-        "when a file was read, written, changed, made",
+        "last access, change and creation of a file",
         [
-            "a trap makes `stat` five times as slow, so they are virtual only with `--file-times virtual` ([why](decisions/26-ages-of-files-and-processes-stay-the-machines.md))",
+            "a trap makes `stat` take five times as long, so these times are virtual only with `--file-times virtual` ([why](decisions/26-ages-of-files-and-processes-stay-the-machines.md))",
             "with `--start`, programs that compare a file's age with the clock (`find -mmin`, caches, `make` beside files set to \"now\")",
             "`--file-times virtual`; or set times by hand (`touch`), which are virtual",
         ],
@@ -38,31 +38,31 @@ pub(super) const ROWS: &[Interface] = &[
     is_virtual(
         "utmp, wtmp, lastlog, logs by `syslog(3)`",
         "dates that programs write",
-        "written by the programs themselves, from the virtual clock (a journald outside adds its own)",
+        "programs write them from the virtual clock (a journald outside the session adds its own)",
     ),
     real(
         "ticks in `/proc/stat`, `/proc/PID/stat`, `schedstat`, `/proc/PID/sched`, cgroup `cpu.stat`, taskstats",
         "processor time in real ticks",
         [
-            "they are counted by the kernel; shares of them are right",
-            "`top` under dilation: ticks per virtual second are wrong by the dilation",
-            "`getrusage`, `times`, CPU-time clocks, which are divided",
+            "the kernel counts them; shares computed from them are right",
+            "`top` under dilation: ticks per virtual second are wrong by the factor of the dilation",
+            "`getrusage`, `times`, processor-time clocks, which are divided by the dilation",
         ],
     ),
     real(
         "`/proc/loadavg`, `sysinfo().loads`, `/proc/pressure/*`, cgroup `*.pressure`",
         "averages over real windows; triggers with a window in µs",
         [
-            "they are averages of the machine's, over all that runs on it",
-            "daemons that shed load by them react by real time",
-            "tell them not to",
+            "they are averages over all programs of the machine",
+            "daemons that limit their load by them, which react in real time",
+            "switch that function of the daemon off",
         ],
     ),
     real(
         "`/proc/timer_list`, `/proc/sched_debug`, `/proc/driver/rtc`, `/proc/keys`",
         "the kernel's clocks as text",
         [
-            "read for inspection of the kernel, mostly as root",
+            "they are for inspection of the kernel, mostly by root",
             "programs that take the date from `/proc/driver/rtc`",
             "`date`",
         ],
@@ -71,26 +71,26 @@ pub(super) const ROWS: &[Interface] = &[
         "`/proc/PID/timers`, `/proc/PID/fdinfo` of timers, `/proc/PID/timens_offsets`",
         "a process's timers as text",
         [
-            "the kernel lists its own: those of guests are the supervisor's, and missing",
+            "the kernel lists its own timers; those of guests are implemented by the supervisor, and missing",
             "CRIU, which would not restore them",
-            "ask the timers (`timer_gettime`, `timerfd_gettime`)",
+            "query the timers (`timer_gettime`, `timerfd_gettime`)",
         ],
     ),
     real(
         "`/proc/sysvipc/*`",
-        "when something was last done",
+        "time of the last operation",
         [
-            "text of the kernel's",
+            "the kernel writes the text",
             "`ipcs -t` on systems whose libc lacks `SHM_STAT_ANY`",
             "`shmctl`, `semctl`, `msgctl`, which are virtual",
         ],
     ),
     real(
         "`/proc/diskstats`, `/sys/block/*/stat`, cpuidle, cpufreq, `wakeup*`, thermal",
-        "ms and µs of the machine's work",
+        "durations of the machine's work, in ms and µs",
         [
-            "they tell of the machine",
-            "`iostat` shows utilisation wrong by the dilation",
+            "they describe the machine",
+            "`iostat`, whose utilisation is wrong by the factor of the dilation",
             "measure outside the session",
         ],
     ),
@@ -98,8 +98,8 @@ pub(super) const ROWS: &[Interface] = &[
         "`/proc/sys/**`, `/sys/**` that take times (`tcp_fin_timeout`, `lease-break-time`, `dirty_expire_centisecs`, cgroup `cpu.max`)",
         "timeouts and periods of the kernel",
         [
-            "they are the machine's settings, of all that runs on it",
-            "quotas and timeouts apply to real time",
+            "they are settings of the machine, for all its programs",
+            "quotas and timeouts, which apply to real time",
             "scale them by the dilation",
         ],
     )
@@ -108,22 +108,22 @@ pub(super) const ROWS: &[Interface] = &[
         "`/sys/class/rtc/*`, `/sys/class/pps/*`, `/sys/class/ptp/*`",
         "date and events of hardware clocks",
         [
-            "files of drivers'",
+            "drivers write them",
             "programs that take the date from there at their start",
             "`clock_gettime`; `/dev/ptpN`, which is virtual",
         ],
     ),
     named(
         "`syslog(2)`",
-        "stamps of kernel messages since boot",
-        "`dmesg -T` adds them to a virtual boot time",
+        "time stamps of kernel messages, since boot",
+        "`dmesg -T` adds them to a virtual boot time, so its dates are wrong",
         "`dmesg` outside the session",
     ),
     real(
         "`/dev/kmsg`, tracefs, debugfs",
         "stamps of the kernel's own clock",
         [
-            "records of the kernel's, read as bytes",
+            "they are records of the kernel, read as bytes",
             "comparisons of a trace with the program's own log",
             "align them by the events of the run",
         ],

@@ -6,28 +6,28 @@ pub(super) const ROWS: &[Interface] = &[
     is_virtual(
         "the vsyscall page of x86-64 (`time`, `gettimeofday`, `getcpu`)",
         "date",
-        "the kernel asks the filter, which traps as for the calls",
+        "the kernel applies the filter, so that these trap like the calls",
     ),
     is_virtual(
         "the auxiliary vector on the stack (`AT_SYSINFO_EHDR`)",
-        "where the vDSO lies",
-        "it names a vDSO that leads to the image; `AT_CLKTCK` is a constant",
+        "address of the vDSO",
+        "the vector has the address of a vDSO that leads to the image; `AT_CLKTCK` is a constant",
     ),
     is_virtual(
-        "the kernel's vDSO, as `PR_GET_AUXV`, `/proc/self/auxv` or `/proc/self/maps` tell of it",
+        "the kernel's vDSO, if found by `PR_GET_AUXV`, `/proc/self/auxv` or `/proc/self/maps`",
         "clocks",
         "its functions jump to the image",
     ),
     is_virtual(
         "`[vvar]`, the data of the kernel's vDSO",
         "the kernel's clocks",
-        "unmapped; unreadable in programs brought in by `register`",
+        "unmapped; made unreadable in programs attached with `register`",
     ),
     real(
         "`rdtsc`, `rdtscp`",
         "the time-stamp counter",
         [
-            "instructions without a call; making them fault costs each read a signal",
+            "they are instructions, not calls; if they fault, each read costs a signal",
             "programs that time themselves by the counter (some databases, game engines, benchmarks)",
             "`--tsc emulate`",
         ],
@@ -36,8 +36,8 @@ pub(super) const ROWS: &[Interface] = &[
         "`umwait`, `tpause` (deadlines by the counter), `mwaitx` (AMD), `rdpru` (AMD), `rdpmc`",
         "deadlines and counts of the processor",
         [
-            "instructions without a call; the waits end after microseconds in any case",
-            "spin loops wait as long as natively; with `--tsc emulate` `umwait`, `tpause` and `rdpru` fault as on a processor where the system forbids them",
+            "they are instructions, not calls; the waits end after microseconds in any case",
+            "spin loops, which wait as long as natively. With `--tsc emulate`, `umwait`, `tpause` and `rdpru` fault, as on a system that forbids them",
             "build without them (`-mno-waitpkg`)",
         ],
     ),
@@ -46,7 +46,7 @@ pub(super) const ROWS: &[Interface] = &[
         "the architected counter",
         [
             "only kernels from Linux 6.12 on can make its reads fault",
-            "as `rdtsc`",
+            "as for `rdtsc`",
             "x86-64 with `--tsc emulate`",
         ],
     ),
@@ -54,76 +54,76 @@ pub(super) const ROWS: &[Interface] = &[
         "`cpuid` (leaves 15h, 16h), `/proc/cpuinfo` (MHz)",
         "frequencies",
         [
-            "facts of the machine; the emulated counter has its frequency",
+            "they are properties of the machine; the emulated counter has the same frequency",
             "programs that measure time in cycles under dilation",
             "`--tsc emulate`",
         ],
     ),
     named(
         "`perf_event_open`",
-        "counts, stamps of samples, `time_*` in its mapped page",
+        "counts, time stamps of samples, `time_*` in its mapped page",
         "profiles and self-measurements are in real time",
         "profile outside the session",
     ),
     named(
         "`bpf(BPF_PROG_LOAD)`",
         "`bpf_ktime_get_ns` and relatives, `bpf_timer`",
-        "programs in the kernel see its clocks",
+        "programs in the kernel read the kernel's clocks",
         "take times in user space",
     ),
     real(
         "programs of BPF that were loaded before, ftrace, uprobes, audit, connector",
         "the kernel's clocks",
         [
-            "they observe from outside",
-            "comparisons of their records with the program's",
+            "they observe a program from outside",
+            "comparisons of their records with the program's own",
             "align them by the events of the run",
         ],
     ),
     named(
         "`RLIMIT_CPU`, `RLIMIT_RTTIME`",
         "processor time in s and µs",
-        "SIGXCPU comes after that much real processor time, of which CPU clocks show the dilation's part",
+        "SIGXCPU comes after that span of real processor time; the program's processor-time clocks show this span divided by the dilation",
         "multiply the limit by the dilation",
     ),
     named(
         "`SCHED_DEADLINE`",
         "runtime, deadline, period in ns",
-        "budgets are per real period: under dilation a task gets more or less than it asked for",
+        "budgets are per real period, so under dilation a task gets more or less than requested",
         "multiply all three by the dilation",
     ),
     refused(
         "time namespaces (`CLONE_NEWTIME`) with offsets",
         "another CLOCK_MONOTONIC and CLOCK_BOOTTIME",
-        "the image reads the session's page, which knows no offsets: EINVAL, as by a kernel that has none, and named",
+        "the image reads the session's page, which has no such offsets; refused with EINVAL, as by a kernel without time namespaces, and reported",
         "hosts of the session, whose clocks can be set; `--allow-leaks`: clocks and absolute sleeps ignore the offset",
     )
     .by(&["clone"]),
     real(
         "`SCHED_RR` (`sched_rr_get_interval`), `nice`, time slices",
-        "how long a turn lasts",
+        "duration of a time slice",
         [
             "the machine's scheduler works in real time",
-            "no harm: programs do not wait by it",
+            "no programs, since none waits by it",
             "none needed",
         ],
     )
     .by(&["sched_rr_get_interval"]),
     real(
         "`PR_SET_TIMERSLACK`",
-        "how late a wait may end, in ns",
+        "maximum lateness of a wait, in ns",
         [
-            "it bounds the kernel's part of each wait, which is in real time",
-            "waits end late by up to the slack divided by the dilation",
+            "it applies to the kernel's part of each wait, which is in real time",
+            "waits, which end late by up to the slack divided by the dilation",
             "a smaller slack",
         ],
     ),
     real(
         "`clock_getres`",
-        "what a clock resolves",
+        "resolution of a clock",
         [
-            "it is the machine's answer, and true of its counter",
-            "no affected program found so far",
+            "it is the machine's value, which is right for its counter",
+            "no programs found so far",
             "none needed",
         ],
     )
@@ -131,22 +131,22 @@ pub(super) const ROWS: &[Interface] = &[
     named(
         "`keyctl(KEYCTL_SET_TIMEOUT)`",
         "seconds until a key expires",
-        "keys (Kerberos tickets in the keyring) expire by real time",
+        "keys (such as Kerberos tickets in the keyring) expire by real time",
         "a longer timeout",
     ),
     named(
         "`acct`",
         "start, elapsed and processor time of each process",
-        "records are the machine's",
+        "its records are in the machine's time",
         "the run's own events",
     ),
     real(
         "`SIGCHLD`'s `si_utime`, `si_stime`, also by `signalfd`",
         "processor time of an ended child, in ticks",
         [
-            "they are in the signal's frame, which is the kernel's",
+            "the kernel writes them into the signal's frame",
             "programs that read them there instead of by `wait4`",
-            "`wait4`, `getrusage`, which are divided",
+            "`wait4`, `getrusage`, which are divided by the dilation",
         ],
     ),
     real(
@@ -161,14 +161,14 @@ pub(super) const ROWS: &[Interface] = &[
     refused(
         "`io_uring`",
         "timeouts, waits",
-        "its waits cannot be trapped: ENOSYS, on which programs fall back, and named",
-        "`--allow-leaks`: in real time, and named. A ring that comes from outside by SCM_RIGHTS is not seen",
+        "its waits cannot be trapped; refused with ENOSYS, and reported; most programs then use other calls",
+        "`--allow-leaks`: it acts in real time, and is reported. A ring received from outside by SCM_RIGHTS is not reported",
     )
     .by(&["io_uring_enter", "io_uring_register"]),
     refused(
         "calls newer than Linux 6.17",
         "unknown",
-        "not examined yet: ENOSYS, as by a kernel that lacks them",
+        "not reviewed yet; refused with ENOSYS, as by a kernel that lacks them",
         "a newer Timeloom",
     ),
 ];

@@ -165,8 +165,12 @@ impl Line<'_> {
             // and for a handler of the program, which has its own frame.
             let known = ["timeloom_trapped", "timeloom_intercepted"];
             let is_stub = at.starts_with("__kernel_");
-            let is_known = what != "blr" && (known.contains(&at) || is_stub);
-            assert!(!matches!(what, "blr" | "br") || is_known, "{at}: {what}");
+            let is_known = match what {
+                "br" => known.contains(&at) || is_stub,
+                "blr" => at == "timeloom_intercepted",
+                _ => true,
+            };
+            assert!(is_known, "{at}: {what}");
         }
     }
 }

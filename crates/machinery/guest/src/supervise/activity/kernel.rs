@@ -23,7 +23,7 @@ use crate::clock::HostInstant;
 static OBJECT: &[u8] = include_bytes_aligned!("../../../bpf/awake.bpf.o");
 
 /// Names of the BPF programs, each with its tracepoint.
-const PROGRAMS: [(&str, &str); 10] = [
+const PROGRAMS: [(&str, &str); 13] = [
     ("on_waking", "sched_waking"),
     ("on_wakeup", "sched_wakeup"),
     ("on_wakeup_new", "sched_wakeup_new"),
@@ -33,6 +33,9 @@ const PROGRAMS: [(&str, &str); 10] = [
     ("on_exit", "softirq_exit"),
     ("on_queue", "workqueue_queue_work"),
     ("on_executed", "workqueue_execute_end"),
+    ("on_dequeue", "qdisc_dequeue"),
+    ("on_reset", "qdisc_reset"),
+    ("on_destroy", "qdisc_destroy"),
     ("on_switch", "sched_switch"),
 ];
 
@@ -42,16 +45,21 @@ pub(super) struct Setup {
     process: u32,
     asker: u32,
     wait: RangeInclusive<u64>,
+    networks: Vec<u32>,
 }
 
 impl Setup {
     /// Returns the parameters for a session with this cgroup directory. The calling thread is the
-    /// one that is not counted.
+    /// one that is not counted. `networks` are the inode numbers of the session's network namespaces.
     ///
     /// # Errors
     /// Fails if the directory does not exist any more, or if this process is not in the initial PID
     /// namespace, since its process identifiers then differ from the kernel's.
-    pub(super) fn of_this_thread(cgroup: &Path, wait: &RangeInclusive<u64>) -> io::Result<Self> {
+    pub(super) fn of_this_thread(
+        cgroup: &Path,
+        wait: &RangeInclusive<u64>,
+        networks: Vec<u32>,
+    ) -> io::Result<Self> {
         if std::fs::metadata("/proc/self/ns/pid")?.ino() != INITIAL_PID_NAMESPACE {
             return Err(io::Error::other(
                 "this process is in a PID namespace of its own",
@@ -62,11 +70,13 @@ impl Setup {
             process: std::process::id(),
             asker: rustix::thread::gettid().as_raw_nonzero().get() as u32,
             wait: wait.clone(),
+            networks,
         })
     }
 }
 
-/// Number of threads, softirqs and work items that are not at rest, with a count of changes.
+/// Number of threads, softirqs, work items and network queues that are not at rest, with a count of
+/// changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Word(u64);
 
@@ -115,6 +125,13 @@ impl Kernel {
             program.load(tracepoint, &btf).map_err(io::Error::other)?;
             program.attach().map_err(io::Error::other)?;
         }
+        let networks = programs
+            .map_mut("networks")
+            .ok_or_else(|| lacks("networks"))?;
+        let mut networks: HashMap<_, u32, u32> = networks.try_into().map_err(io::Error::other)?;
+        for network in &setup.networks {
+            networks.insert(network, 1, 0).map_err(io::Error::other)?;
+        }
         words.get(COUNTING).store(1, Ordering::SeqCst);
         let mut map = |name| programs.take_map(name).ok_or_else(|| lacks(name));
         Ok(Self {
@@ -129,6 +146,11 @@ impl Kernel {
     /// Returns the present value of the word.
     pub(super) fn word(&self) -> Word {
         Word(self.words.get(AWAKE).load(Ordering::SeqCst))
+    }
+
+    /// Returns true if softirqs or work items are not at rest, or queues hold frames back.
+    pub(super) fn is_deferred(&self) -> bool {
+        self.words.get(DEFERRED).load(Ordering::SeqCst) != 0
     }
 
     /// Returns the number of members and log entries for which there was no space in the maps.
@@ -192,6 +214,7 @@ impl Kernel {
             if now_ns.saturating_sub(queued_ns) > age.as_nanos() as u64
                 && self.works.remove(&work).is_ok()
             {
+                self.words.get(DEFERRED).fetch_sub(1, Ordering::SeqCst);
                 self.words
                     .get(AWAKE)
                     .fetch_add(CHANGED - 1, Ordering::SeqCst);
@@ -235,6 +258,7 @@ const ROUND: usize = 1;
 const SLEEPS: usize = 2;
 const LOST: usize = 3;
 const COUNTING: usize = 4;
+const DEFERRED: usize = 6;
 
 /// Inode number of the initial PID namespace: PROC_PID_INIT_INO of Linux, include/linux/proc_ns.h.
 const INITIAL_PID_NAMESPACE: u64 = 0xEFFF_FFFC;

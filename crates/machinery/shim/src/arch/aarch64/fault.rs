@@ -17,7 +17,9 @@ pub(crate) fn prctl(args: [usize; 6]) -> isize {
 }
 
 // `intercepted.rs` describes this entry. The return address is in x30. The return from the signal
-// restores all registers, so this code may change any.
+// restores all registers, so this code may change any. The program's handler returns here and not to
+// `timeloom_restorer`, whose call is the image's own, does not trap, and therefore would restore the
+// mask that the handler leaves in its frame although that mask blocks SIGSYS.
 core::arch::global_asm!(
     ".pushsection .text.timeloom_intercepted, \"ax\", @progbits",
     ".globl timeloom_intercepted, timeloom_intercepted_once",
@@ -25,6 +27,9 @@ core::arch::global_asm!(
     ".type timeloom_intercepted, @function",
     ".type timeloom_intercepted_once, @function",
     ".balign 4",
+    ".cfi_startproc",
+    ".cfi_def_cfa sp, 0",
+    ".cfi_register x30, x21",
     "timeloom_intercepted_once:",
     "mov x4, #1",
     "b 1f",
@@ -43,9 +48,14 @@ core::arch::global_asm!(
     "ldr w0, [x19]",
     "mov x1, x19",
     "mov x2, x20",
-    "br x16",
+    // An unwinder finds the caller in `timeloom_restorer`, which x21 holds.
+    "blr x16",
+    "mov x0, x20",
+    "bl timeloom_repair_mask",
+    "mov x30, x21",
     "2:",
     "ret",
+    ".cfi_endproc",
     ".size timeloom_intercepted, . - timeloom_intercepted",
     ".popsection",
 );

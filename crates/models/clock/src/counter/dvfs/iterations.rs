@@ -1,6 +1,7 @@
 //! The paper's loops: a program's clock readings after each iteration.
 
 use timeloom_time::Duration;
+use timeloom_time::convert::{low_u32, saturating_u64};
 
 use crate::counter::{Age, CoreClock, CycleCounter, Frequency, SimulatedCore, TaskClock};
 use timeloom_random::Random;
@@ -69,16 +70,16 @@ impl Loop {
     /// Runs the loop. An iteration takes the same number of cycles at every frequency, ± 5 %.
     pub fn run(&self, seed: u64) -> Vec<IterationReading> {
         let mut noise = Random::new(seed, 0);
-        let mut core = SimulatedCore::new(noise.bits() as u32);
+        let mut core = SimulatedCore::new(low_u32(noise.bits()));
         let mut clock = CoreClock::new(&core, self.first);
         let mut task = TaskClock::new();
         task.handle_dispatch(clock.read(&core).age);
-        let (start, mut frequency) = (core.cycles() as u32, self.first);
+        let (start, mut frequency) = (low_u32(core.cycles()), self.first);
         let mean = self.turn.as_ns() as f64 * self.first.as_hz() as f64 / 1e9;
         let mut turns = Vec::with_capacity(self.turns as usize + 1);
         for turn in 0..=self.turns {
             let age = clock.read(&core).age;
-            let cycles = (core.cycles() as u32).wrapping_sub(start);
+            let cycles = low_u32(core.cycles()).wrapping_sub(start);
             turns.push(IterationReading {
                 turn,
                 raw: Age::of_cycles(u64::from(cycles), self.first.period()).as_duration(),
@@ -94,7 +95,7 @@ impl Loop {
                 others = (at..at + self.interference).contains(&turn);
             }
             let cycles = mean * (1.0 + 0.05 * noise.normal().clamp(-3.0, 3.0));
-            let length_ps = (cycles * 1e12 / frequency.as_hz() as f64) as u64;
+            let length_ps = saturating_u64(cycles * 1e12 / frequency.as_hz() as f64);
             core.advance(length_ps, Some(frequency));
             if others {
                 // The counter also counts cycles of the other task; this task's clock does not.

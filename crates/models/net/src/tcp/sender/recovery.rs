@@ -1,6 +1,8 @@
 //! Marks of segments that arrived, loss detection, and the amount sent during recovery. The sender
 //! selects the segments and the instants.
 
+use timeloom_time::convert::{low_u32, saturating_u32};
+
 use super::{Sender, State};
 use crate::tcp::Ack;
 
@@ -24,10 +26,10 @@ impl Reduction {
         threshold: f64,
     ) -> u32 {
         self.delivered += delivered;
-        let threshold_segments = threshold as u32;
+        let threshold_segments = saturating_u32(threshold);
         if pipe > threshold_segments {
             let share = f64::from(self.delivered) * threshold / f64::from(self.flight.max(1));
-            return (share.ceil() as u32).saturating_sub(self.out);
+            return saturating_u32(share.ceil()).saturating_sub(self.out);
         }
         let owed = self.delivered.saturating_sub(self.out);
         // If the cumulative acknowledgement advances, retransmissions arrive.
@@ -47,7 +49,7 @@ impl Sender {
     pub(super) fn recount_lost(&mut self) {
         self.lost_edge = self.lost_edge.max(self.resend);
         let marked = self.board.count(self.resend, self.lost_edge);
-        self.lost = (self.lost_edge - self.resend) as u32 - marked;
+        self.lost = low_u32(self.lost_edge - self.resend) - marked;
     }
 
     /// Marks the segments `from..to` as arrived.
@@ -90,7 +92,7 @@ impl Sender {
         if edge > self.lost_edge {
             let from = self.lost_edge.max(self.resend);
             if edge > from {
-                self.lost += (edge - from) as u32 - self.board.count(from, edge);
+                self.lost += low_u32(edge - from) - self.board.count(from, edge);
             }
             self.lost_edge = edge;
         }
@@ -102,7 +104,7 @@ impl Sender {
         if self.state == State::Steady && self.lost > 0 {
             self.state = State::Recovery;
             self.recover = self.nxt;
-            let flight = (self.nxt - self.una) as u32;
+            let flight = low_u32(self.nxt - self.una);
             self.congestion.shrink(flight);
             self.reduction = Reduction {
                 flight,
