@@ -20,7 +20,7 @@ use crate::channel::Channel;
 use crate::frames::{Frames, message};
 use crate::link::HostLink;
 use crate::measure::{Answer, BEAT, Beat, BeatPace, CounterEstimate, own};
-use crate::words::{FromGuest, FromHost, VM_VERSION};
+use crate::protocol::{FromGuest, FromHost, VM_VERSION};
 
 /// Agent in a guest. Its threads end when the value is dropped.
 #[derive(Debug)]

@@ -25,13 +25,13 @@ mod link;
 mod measure;
 pub mod monitor;
 mod pace;
+mod protocol;
 pub mod qemu;
 mod relay;
 mod session;
-mod words;
 
 pub use agent::GuestAgent;
 pub use frames::{Frames, MOST_FRAME_BYTES};
 pub use link::{HostLink, VSOCK_PORT};
+pub use protocol::{FromGuest, FromHost, VM_VERSION};
 pub use relay::{Relay, RelayError, RelayStats};
-pub use words::{FromGuest, FromHost, VM_VERSION};

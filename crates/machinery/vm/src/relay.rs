@@ -19,8 +19,8 @@ use timeloom_timeline_protocol::{
 use crate::channel::Channel;
 use crate::frames::{Frames, message};
 use crate::pace::Pace;
+use crate::protocol::{FromGuest, FromHost, VM_VERSION};
 use crate::session::{Connection, MOST_BINDINGS, Session};
-use crate::words::{FromGuest, FromHost, VM_VERSION};
 
 /// Relay of one virtual machine. Its threads end when the value is dropped.
 #[derive(Debug)]
