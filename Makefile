@@ -15,7 +15,7 @@ help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
 
 build: packages-build ## Release binaries in target/release/
-	$(CARGO) build --release --locked -p timeloom -p timeloom-capi -p timeloom-bench -p timeloom-lab
+	$(CARGO) build --release --locked -p timeloom -p timeloom-capi -p timeloom-bench
 	$(CARGO) build --release --locked --manifest-path $(PEERS) --target-dir target
 	@$(MAKE) --no-print-directory .venv/ready
 	.venv/bin/python python/build_timeline.py target/release --if-needed

@@ -1,7 +1,7 @@
 //! Builds the image, which replaces the vDSO in guests, so that `image.rs` can embed it.
 //!
 //! Cargo has no stable way to build one crate as a free-standing shared object and to embed it in
-//! another. This script therefore calls `rustc` to compile the four crates of the image, and links
+//! another. This script therefore calls `rustc` to compile the three crates of the image, and links
 //! them by our own linker script.
 
 use std::env;
@@ -14,8 +14,7 @@ fn main() {
         PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../..");
     for part in [
         "words/time",
-        "machinery/calls",
-        "machinery/page",
+        "machinery/abi",
         "machinery/shim",
         "machinery/guest/image",
     ] {
@@ -31,24 +30,17 @@ fn main() {
         &out,
     );
     compile(
-        &crates.join("machinery/page/src/lib.rs"),
-        "timeloom_page",
+        &crates.join("machinery/abi/src/lib.rs"),
+        "timeloom_abi",
         "rlib",
         &["timeloom_time"],
-        &out,
-    );
-    compile(
-        &crates.join("machinery/calls/src/lib.rs"),
-        "timeloom_calls",
-        "rlib",
-        &[],
         &out,
     );
     compile(
         &crates.join("machinery/shim/src/lib.rs"),
         "timeloom_shim",
         "staticlib",
-        &["timeloom_calls", "timeloom_page", "timeloom_time"],
+        &["timeloom_abi", "timeloom_time"],
         &out,
     );
     link(&out, &crates.join("machinery/guest/image"));

@@ -71,7 +71,7 @@ fn a_missing_sibling_is_named_with_the_command_that_builds_it() {
     assert_eq!((code, out.as_str()), (Some(3), ""));
     assert!(err.contains("timeloom-lab"), "{err}");
     assert!(
-        err.contains("cargo build --release --locked -p timeloom-lab"),
+        err.contains("cargo build --release --locked -p timeloom-bench"),
         "{err}"
     );
 }

@@ -18,6 +18,7 @@ mod containers;
 mod cores;
 mod devices;
 mod error;
+pub mod exit;
 mod experiment;
 mod flow_stats;
 mod hosts;

@@ -2,8 +2,8 @@
 
 use std::io;
 
-use timeloom_exit::Failure;
 use timeloom_guest::GuestError;
+use timeloom_run::exit::Failure;
 
 /// Reason for which a benchmark could not be run.
 #[derive(Debug, thiserror::Error)]

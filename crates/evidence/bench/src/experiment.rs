@@ -4,8 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use timeloom_exit::{Failure, note, say};
 use timeloom_results::report::{Sheet, SheetPart};
+use timeloom_run::exit::{Failure, note, say};
 
 /// Results of an experiment that repeats a paper's, or compares a model with reality.
 #[derive(Clone, Debug, PartialEq)]

@@ -21,6 +21,7 @@ mod error;
 mod exec;
 mod experiment;
 mod figure;
+pub mod lab;
 mod machines;
 mod net;
 mod pause;

@@ -8,7 +8,7 @@ use timeloom_bench::{
     Machines, NET_FIGURES, NET_GROUPS, Name, Options, TABLE_HEADER, TCP_LOSSES, net_figures,
     pause_of_machines, worker_main,
 };
-use timeloom_exit::{Failure, note, say};
+use timeloom_run::exit::{Failure, note, say};
 
 fn main() -> ExitCode {
     Bench::parse().run().unwrap_or_else(Failure::report)

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-pub(crate) use timeloom_page::ticks_ordered as now;
+pub(crate) use timeloom_abi::ticks_ordered as now;
 
 /// Length of a tick of the counter.
 #[derive(Clone, Copy, Debug)]

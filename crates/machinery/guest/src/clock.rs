@@ -32,7 +32,7 @@ mod waiting;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 
-use timeloom_page::{CounterKind, PageMap};
+use timeloom_abi::{CounterKind, PageMap};
 use timeloom_sys::wall_now;
 use timeloom_time::{ClockMap, Dilation, Duration, Instant, Rate, Utc, Virtual, Wall};
 

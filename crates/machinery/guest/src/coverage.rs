@@ -1,7 +1,7 @@
 //! Generator of `docs/coverage.md`: the treatment of each system call that carries time, from the
 //! table from which the filter is made.
 
-use timeloom_calls::{CallCondition, Extra, IOCTLS, SOCKET_OPTIONS, calls};
+use timeloom_abi::calls::{CallCondition, Extra, IOCTLS, SOCKET_OPTIONS, calls};
 
 /// Returns the text of `docs/coverage.md`, in Markdown.
 pub fn coverage() -> String {

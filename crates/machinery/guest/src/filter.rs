@@ -7,8 +7,10 @@
 //! The treatment of each call comes from the table of `timeloom-calls`.
 
 use libc::sock_filter;
-use timeloom_calls::{Call, CallCondition, NEWEST, TRAP_MARK, Treatment, calls, find, verdict};
-use timeloom_page::{ADDRESS_HIGH_HALF, IMAGE_ADDRESS, IMAGE_LIMIT};
+use timeloom_abi::calls::{
+    Call, CallCondition, NEWEST, TRAP_MARK, Treatment, calls, find, verdict,
+};
+use timeloom_abi::{ADDRESS_HIGH_HALF, IMAGE_ADDRESS, IMAGE_LIMIT};
 
 use self::condition::condition;
 use crate::arch::AUDIT_ARCH;

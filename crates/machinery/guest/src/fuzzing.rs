@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use timeloom_page::IMAGE_ADDRESS;
+use timeloom_abi::IMAGE_ADDRESS;
 
 /// Address of the image. The filter lets calls from there pass.
 pub const IMAGE: u64 = IMAGE_ADDRESS;
@@ -112,7 +112,7 @@ pub fn vdso(bytes: &[u8], range: &Range<u64>) {
 /// # Panics
 /// Panics if an invariant is violated.
 pub fn call(foreign_architecture: Option<u32>, number: i32, address: u64, args: [u64; 6]) {
-    let listed: Vec<_> = timeloom_calls::calls()
+    let listed: Vec<_> = timeloom_abi::calls::calls()
         .filter_map(|call| call.number())
         .collect();
     let number = match usize::try_from(number) {

@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
-use timeloom_page::PAGE_ADDRESS;
+use timeloom_abi::PAGE_ADDRESS;
 use timeloom_sys::{local, own};
 
 use crate::linux::processes::{self, MappedMemfd};
 
-/// Name of a clock page: `timeloom-page-SESSION.PID.NUMBER.NAMESPACE`. PID is that of the
+/// Name of a clock page: `timeloom-abi-SESSION.PID.NUMBER.NAMESPACE`. PID is that of the
 /// supervisor, NAMESPACE its PID namespace; together with NUMBER they distinguish it from every
 /// other session of the same name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -238,7 +238,7 @@ pub(crate) fn is_served(session: &str) -> bool {
 const AT_ONCE: Duration = Duration::from_millis(1);
 
 /// Prefix of the memfd name of every clock page.
-pub(crate) const PAGE_PREFIX: &str = "timeloom-page-";
+pub(crate) const PAGE_PREFIX: &str = "timeloom-abi-";
 
 /// Name in /proc/PID/maps of a released program's clock page.
 pub(crate) const RELEASED_PAGE: &str = "timeloom-released";

@@ -20,7 +20,7 @@ mod worker;
 use std::fs::{self, File};
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use timeloom_page::{IMAGE_ADDRESS, PageTime};
+use timeloom_abi::{IMAGE_ADDRESS, PageTime};
 
 use crate::enter::inject::{Injector, SIGSYS_STAND_IN};
 use crate::enter::kernel_vdso::{KernelVdso, Redirection};

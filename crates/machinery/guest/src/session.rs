@@ -578,7 +578,7 @@ impl Drop for Session {
 /// ARM may have larger pages.
 fn check_pages() -> Result<(), GuestError> {
     let bytes = rustix::param::page_size();
-    if bytes == timeloom_page::PAGE_SIZE {
+    if bytes == timeloom_abi::PAGE_SIZE {
         return Ok(());
     }
     Err(GuestError::Unsupported(format!(

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use timeloom_messages::{
     Channel, ChannelError, Counts, Endpoints, Envelope, ReceivedMessage, Seal,
 };
-use timeloom_testing::{PATIENCE, eventually};
+use timeloom_test_support::{PATIENCE, eventually};
 use timeloom_time::Instant;
 use timeloom_timeline::config::DaemonConfig;
 use timeloom_timeline::{Daemon, serve};

@@ -111,7 +111,7 @@ fn the_kernels_tcp_gets_every_byte_back() {
 
 #[test]
 fn curl_gets_pages_and_uploads() {
-    timeloom_testing::need("curl", "curl");
+    timeloom_test_support::need("curl", "curl");
     let bed = bed();
     let curl = |args: &[&str], path: &str| {
         let mut command = Command::new("curl");

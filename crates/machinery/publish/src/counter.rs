@@ -52,7 +52,7 @@ impl fmt::Display for PageCounter {
 pub fn now_ticks(counter: PageCounter) -> u64 {
     match counter {
         #[cfg(target_arch = "x86_64")]
-        PageCounter::Tsc => timeloom_page::ticks_ordered(),
+        PageCounter::Tsc => timeloom_abi::ticks_ordered(),
         PageCounter::HostRaw => read_ns(ClockId::MonotonicRaw) as u64,
         _ => read_ns(ClockId::Monotonic) as u64,
     }

@@ -13,8 +13,8 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use core::sync::atomic::fence;
 
 #[cfg(not(miri))]
-use timeloom_page::{ABI_VERSION, MAGIC, RELEASED};
-use timeloom_page::{ClockPage, PAGE_ADDRESS, PageTime};
+use timeloom_abi::{ABI_VERSION, MAGIC, RELEASED};
+use timeloom_abi::{ClockPage, PAGE_ADDRESS, PageTime};
 
 use crate::memory::machine;
 use crate::refusal::Refusal;

@@ -5,7 +5,7 @@
 use core::mem::{MaybeUninit, offset_of};
 use core::sync::atomic::Ordering::Relaxed;
 
-use timeloom_page::{ClockPage, MapCopy, PAGE_SIZE, PageTime};
+use timeloom_abi::{ClockPage, MapCopy, PAGE_SIZE, PageTime};
 
 use crate::{RegionDirectory, TimelinePage, WORDS};
 

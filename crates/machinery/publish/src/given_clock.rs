@@ -15,7 +15,7 @@ use core::sync::atomic::fence;
 use std::fs::File;
 use std::os::fd::AsFd;
 
-use timeloom_page::{ABI_VERSION, ClockPage, MAGIC, PAGE_ADDRESS, PageTime};
+use timeloom_abi::{ABI_VERSION, ClockPage, MAGIC, PAGE_ADDRESS, PageTime};
 
 use crate::PAGE_SIZE;
 use crate::domain::HostPage;

@@ -174,7 +174,7 @@ impl PageReader {
         match self.kind {
             // This branch is the only one on the counter's kind for the whole read.
             #[cfg(target_arch = "x86_64")]
-            PageCounter::Tsc => self.read_with(timeloom_page::ticks_ordered),
+            PageCounter::Tsc => self.read_with(timeloom_abi::ticks_ordered),
             _ => self.read_by_call(),
         }
     }
@@ -220,7 +220,7 @@ impl PageReader {
 
     /// Reads the timeline of a host from outside its session. `look` returns the value of the
     /// host's oscillator in nanoseconds, and the
-    /// [`disruptions`](timeloom_page::ClockPage::disruptions) on the host's clock page. It is
+    /// [`disruptions`](timeloom_abi::ClockPage::disruptions) on the host's clock page. It is
     /// called after the page's words have been loaded, and possibly several times; the result uses
     /// the last call.
     ///

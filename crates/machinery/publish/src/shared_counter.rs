@@ -3,7 +3,7 @@
 //!
 //! Outside of sessions it is the processor's counter, which the pages already use. In a session
 //! that emulates the time-stamp counter, the emulated counter is a fixed linear function of the
-//! host's CLOCK_MONOTONIC_RAW ([`timeloom_page::ClockPage::tsc_at`]). The page of a host's timeline
+//! host's CLOCK_MONOTONIC_RAW ([`timeloom_abi::ClockPage::tsc_at`]). The page of a host's timeline
 //! uses that clock, so it can be translated to the counter; the rounding is added to its bounds. If
 //! the session does not emulate the counter, a guest's counter continues while the session is
 //! paused, so that no translation exists.

@@ -81,7 +81,7 @@ impl CycleCounter for TscClock {
     }
 
     fn cycles(&self) -> u64 {
-        timeloom_page::ticks_ordered()
+        timeloom_abi::ticks_ordered()
     }
 }
 
@@ -95,9 +95,9 @@ struct Look {
 /// Returns the sample with the shortest interval of many.
 fn look() -> Look {
     let once = || {
-        let first = timeloom_page::ticks_ordered();
+        let first = timeloom_abi::ticks_ordered();
         let raw = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicRaw);
-        let unsure = timeloom_page::ticks_ordered().saturating_sub(first);
+        let unsure = timeloom_abi::ticks_ordered().saturating_sub(first);
         let raw_ns = raw.tv_sec as u64 * 1_000_000_000 + raw.tv_nsec as u64;
         Look {
             ticks: first + unsure / 2,

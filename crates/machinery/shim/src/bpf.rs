@@ -1,6 +1,6 @@
 //! Instructions of seccomp filters.
 
-use timeloom_page::{ADDRESS_HIGH_HALF, IMAGE_ADDRESS, IMAGE_LIMIT};
+use timeloom_abi::{ADDRESS_HIGH_HALF, IMAGE_ADDRESS, IMAGE_LIMIT};
 
 use crate::sys::{nr, syscall};
 

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use timeloom_page::{
+use timeloom_abi::{
     ClockPage, CounterKind, MapCopy, PAGE_ADDRESS, PageTime, RELEASED, ticks_ordered,
 };
 use timeloom_time::{Core, Instant};

@@ -16,8 +16,8 @@
 mod rewrite;
 mod strict;
 
-use timeloom_calls::ImageCall;
-use timeloom_calls::verdict::PROBE;
+use timeloom_abi::calls::ImageCall;
+use timeloom_abi::calls::verdict::PROBE;
 
 use crate::arch;
 use crate::bpf::{Instruction, Program, SET_MODE_FILTER, SPEC_ALLOW, TSYNC};

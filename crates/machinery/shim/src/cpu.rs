@@ -13,8 +13,8 @@
 //! time to another would otherwise send a different value in each run. A program that computes
 //! until the clock moves is given steps of time; it is shown the sum of these as processor time.
 
-use timeloom_calls::ImageCall;
-pub(crate) use timeloom_calls::counts_processor as is_cpu_clock;
+use timeloom_abi::calls::ImageCall;
+pub(crate) use timeloom_abi::calls::counts_processor as is_cpu_clock;
 
 use crate::abi::NS_PER_S;
 use crate::clock::{now_ns, page};

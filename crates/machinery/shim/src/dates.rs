@@ -8,7 +8,7 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use timeloom_calls::ImageCall;
+use timeloom_abi::calls::ImageCall;
 
 use crate::abi::{NS_PER_S, Timespec};
 use crate::clock::page;

@@ -10,7 +10,7 @@
 //! `close`. (The call is `close` because a program that has confined itself by its own filter is
 //! usually still allowed to make it.)
 
-use timeloom_calls::{Extra, TRAP_MARK, extra_count, extra_numbers, verdict};
+use timeloom_abi::calls::{Extra, TRAP_MARK, extra_count, extra_numbers, verdict};
 
 use crate::arch::AUDIT_ARCH;
 use crate::bpf::{

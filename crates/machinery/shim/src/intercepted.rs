@@ -28,7 +28,7 @@ use crate::extra;
 use crate::signal::{self, Action, SIG_DFL, SIG_IGN};
 use crate::sys::{errno, nr, readable, syscall};
 use crate::wait;
-use timeloom_calls::Extra;
+use timeloom_abi::calls::Extra;
 
 /// A signal that the image receives before the program.
 #[derive(Clone, Copy)]

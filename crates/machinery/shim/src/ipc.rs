@@ -1,7 +1,7 @@
 //! Times of the last operations on shared memory, semaphores and message queues of System V, which
 //! the kernel records in whole seconds of the machine's CLOCK_REALTIME.
 
-use timeloom_calls::number;
+use timeloom_abi::calls::number;
 
 use crate::abi::NS_PER_S;
 use crate::stamps::shown_ns;

@@ -1,6 +1,6 @@
 //! The image: Timeloom's code that runs inside guest programs.
 //!
-//! At every `execve` the launcher maps the image at [`timeloom_page::IMAGE_ADDRESS`] and points the
+//! At every `execve` the launcher maps the image at [`timeloom_abi::IMAGE_ADDRESS`] and points the
 //! auxiliary vector at it, so that the program uses the image as the kernel's vDSO. It has three
 //! kinds of entry:
 //!

@@ -6,7 +6,7 @@
 //! the two mappings. It succeeds for the rest, which stays unchanged. A program cannot get its own
 //! memory there: that fails with ENOMEM.
 
-use timeloom_page::{KEPT_RANGE, PAGE_SIZE};
+use timeloom_abi::{KEPT_RANGE, PAGE_SIZE};
 
 use crate::sys::{errno, nr, syscall};
 

@@ -1,7 +1,7 @@
 //! Numbers of the calls that the image makes. Calls in the table are looked up by name; the others
 //! have numbers per architecture.
 
-use timeloom_calls::number;
+use timeloom_abi::calls::number;
 
 pub(crate) use crate::arch::own_nr::*;
 

@@ -4,7 +4,7 @@
 //! session's time at those instants. It converts the device's reading to true virtual time, and the
 //! readings of the machine's clocks to the clocks of this host.
 
-use timeloom_calls::ImageCall;
+use timeloom_abi::calls::ImageCall;
 
 use crate::abi::{NS_PER_S, Timespec};
 use crate::clock::{monotonic_ns, page};

@@ -10,7 +10,7 @@
 
 mod waiting;
 
-use timeloom_calls::Extra;
+use timeloom_abi::calls::Extra;
 
 use crate::abi::MessageHeader;
 use crate::extra::install;

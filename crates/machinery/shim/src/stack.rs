@@ -6,7 +6,7 @@
 //! data there, before the image's first instruction. In both cases the image writes nothing more,
 //! ends the program, and reports the cause.
 
-use timeloom_calls::Handler;
+use timeloom_abi::calls::Handler;
 
 use crate::arch::Context;
 use crate::intercepted::SIGSEGV;

@@ -1,6 +1,6 @@
 //! System calls made from inside the image, which the filter lets pass.
 
-use timeloom_calls::{IMAGE_CALL, ImageCall};
+use timeloom_abi::calls::{IMAGE_CALL, ImageCall};
 
 pub(crate) use crate::arch::{syscall, syscall_as_program};
 pub(crate) use crate::nr;

@@ -4,8 +4,8 @@
 //! [`CLOCK_WAS_SET`] to it when the kernel's `read` would fail with ECANCELED. In processes that
 //! have set such a timer, reads trap (`extra.rs`).
 
-use timeloom_calls::{Extra, ImageCall};
-use timeloom_page::CLOCK_WAS_SET;
+use timeloom_abi::CLOCK_WAS_SET;
+use timeloom_abi::calls::{Extra, ImageCall};
 
 use crate::extra::install;
 use crate::socket;

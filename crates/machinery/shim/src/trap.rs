@@ -1,7 +1,7 @@
 //! Handler of SIGSYS, where trapped calls enter the image.
 
-use timeloom_calls::verdict::{JUDGED, STRICT};
-use timeloom_calls::{Handler, INTERRUPT_CODE, TRAP_MARK, handler_of};
+use timeloom_abi::calls::verdict::{JUDGED, STRICT};
+use timeloom_abi::calls::{Handler, INTERRUPT_CODE, TRAP_MARK, handler_of};
 
 use crate::abi::{SI_USER, SYS_SECCOMP, SignalInfo};
 use crate::arch::Context;

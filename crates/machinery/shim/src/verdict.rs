@@ -3,11 +3,11 @@
 //! If several filters apply, the kernel performs only the strictest action. So a trap by the
 //! session's filter may hide a restriction by a filter of the program. The image then asks for the
 //! verdict of the program's filters: it makes the call at an instruction from which the session's
-//! filter lets nothing through (`timeloom_calls::verdict`).
+//! filter lets nothing through (`timeloom_abi::calls::verdict`).
 
-use timeloom_calls::ImageCall;
-use timeloom_calls::verdict::{ENDS, FORESEE, JUDGE, PROCEED, UNAVAILABLE};
-use timeloom_page::IMAGE_ADDRESS;
+use timeloom_abi::IMAGE_ADDRESS;
+use timeloom_abi::calls::ImageCall;
+use timeloom_abi::calls::verdict::{ENDS, FORESEE, JUDGE, PROCEED, UNAVAILABLE};
 
 use crate::abi::SignalInfo;
 use crate::arch::{foresee, judge};

@@ -3,7 +3,7 @@
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use timeloom_page::{ENDS_AT_ONCE, NO_DEADLINE, PageTime};
+use timeloom_abi::{ENDS_AT_ONCE, NO_DEADLINE, PageTime};
 use timeloom_time::{Duration, Instant};
 
 use crate::abi::Timespec;

@@ -15,7 +15,7 @@ use timeloom_timeline::{Daemon, serve};
 
 /// Returns the path of `libtimeloom`, which has been built with the tests.
 fn library() -> PathBuf {
-    let library = timeloom_testing::built("libtimeloom.so");
+    let library = timeloom_test_support::built("libtimeloom.so");
     library.parent().expect("it lies in a folder").to_owned()
 }
 
@@ -84,7 +84,7 @@ fn run_in_session(directory: &Path, program: &Path, arguments: &str) -> Output {
          {} {arguments}",
         program.display()
     );
-    let timeloom = timeloom_testing::built("timeloom");
+    let timeloom = timeloom_test_support::built("timeloom");
     Command::new(&timeloom)
         .args([
             "exec", "--quiet", "--dilate", "3", "--", "sh", "-c", &script,
@@ -133,7 +133,7 @@ fn the_c_controller_leaves_when_its_daemon_is_killed() {
         program.display()
     );
     let (timeloom, out) = (
-        timeloom_testing::built("timeloom"),
+        timeloom_test_support::built("timeloom"),
         directory.path().join("out"),
     );
     let output = Command::new(&timeloom)
@@ -186,7 +186,7 @@ fn a_careless_caller_is_refused_by_every_function() {
 /// its hold must be released.
 #[test]
 fn a_c_program_holds_a_testbed_until_it_has_solved_or_dies() {
-    timeloom_testing::need_root();
+    timeloom_test_support::need_root();
     let directory = tempfile::tempdir().unwrap();
     let source = root().join("examples/hold/solve.c");
     let program = compile("cc", &["-std=c11"], &source, directory.path());
@@ -244,7 +244,7 @@ fn a_c_program_receives_the_reason_for_a_refused_hold() {
         "{said}"
     );
     // A session without a pause bus cannot be held by several programs.
-    let timeloom = timeloom_testing::built("timeloom");
+    let timeloom = timeloom_test_support::built("timeloom");
     let mut plain = Command::new(&timeloom)
         .args(["exec", "--quiet", "--name", &name, "--", "sh", "-c"])
         .arg("echo here; read line")
@@ -275,7 +275,7 @@ impl Testbed {
         let key = directory.join("key");
         std::fs::write(&key, "0123456789abcdef".repeat(4)).unwrap();
         std::fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
-        let agent = Command::new(timeloom_testing::built("timeloom"))
+        let agent = Command::new(timeloom_test_support::built("timeloom"))
             .args(["agent", "--timeline", "machine", "--listen", "127.0.0.1:0"])
             .args(["--host", &name, "--key-file"])
             .arg(key)
@@ -288,7 +288,7 @@ impl Testbed {
     }
 
     fn status(&self) -> serde_json::Value {
-        let asked = Command::new(timeloom_testing::built("timeloom"))
+        let asked = Command::new(timeloom_test_support::built("timeloom"))
             .args(["query", "--json", "--name", &self.name])
             .output()
             .unwrap();

@@ -12,13 +12,13 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use clap::{Args, ValueEnum};
-use timeloom_exit::{Failure, note};
 use timeloom_guest::{ClockOptions, CommandSpec, Session, SessionOptions, parse_span, serve};
 use timeloom_run::agent::{
     AgentTimeline, AgreedControl, AgreedSession, Anchor, BoundSocket, Bus, BusKey, BusPeer,
     CommonTimeline, GpioPins, MachineTimeline, MachineWire, OnSilence, PinNames, Secret, Serve,
     Settings, SystemTimeline, json_lines, prove, read_key, settings,
 };
+use timeloom_run::exit::{Failure, note};
 use timeloom_time::{Duration, Instant, Utc};
 
 use super::interruption::interruption;

@@ -12,7 +12,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::sync::atomic::AtomicBool;
 
 use clap::{Args, Subcommand};
-use timeloom_exit::Failure;
+use timeloom_run::exit::Failure;
 use timeloom_run::{ProvidedPackage, PythonCommand};
 
 /// Let another simulator grant a run its time, and exchange signals with it

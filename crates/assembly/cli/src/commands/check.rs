@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
 use clap::Args;
-use timeloom_exit::{Failure, note, say};
+use timeloom_run::exit::{Failure, note, say};
 use timeloom_scenario::{MachineChecks, Plan, ScenarioErrors, load_with_places};
 
 /// Check a scenario: every key and rule, and that its programs exist on this machine
@@ -99,7 +99,7 @@ impl Check {
         if !self.json {
             let count = errors.count();
             let rendered = errors.render(std::io::stderr().is_terminal());
-            timeloom_exit::note_in_colours(&format!("{rendered}\n"));
+            timeloom_run::exit::note_in_colours(&format!("{rendered}\n"));
             note!(
                 "timeloom: {}{count} mistake{} in the scenario",
                 if errors.is_complete() {

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use timeloom_exit::{Failure, note, say};
 use timeloom_results::{Alignment, Threshold};
 use timeloom_run::compare::{COLUMNS, CompareRequest, ComparisonResult, compare, row};
+use timeloom_run::exit::{Failure, note, say};
 
 use super::report::failure;
 use super::run::shown;

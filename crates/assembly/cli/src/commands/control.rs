@@ -4,11 +4,11 @@
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use timeloom_exit::{Failure, note, say};
 use timeloom_guest::{
     ControlError, HostRequest, HostText, ProcessText, Request, RequestedInstant, StatusText,
     connect, list_sessions, parse_factor, parse_instant, parse_span,
 };
+use timeloom_run::exit::{Failure, note, say};
 use timeloom_time::Duration;
 
 /// Session to which a request is sent, and output format of its answer.

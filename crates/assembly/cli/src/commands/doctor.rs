@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde::{Deserialize, Serialize};
-use timeloom_exit::{Failure, say};
+use timeloom_run::exit::{Failure, say};
 
 /// Test the capabilities of this machine
 ///

@@ -6,8 +6,8 @@ use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 
 use clap::Args;
-use timeloom_exit::Failure;
 use timeloom_guest::Request;
+use timeloom_run::exit::Failure;
 
 use super::control::Target;
 

@@ -10,12 +10,12 @@ use std::time::Duration as StdDuration;
 
 use clap::Args;
 use rustix::process::{Pid, kill_process_group};
-use timeloom_exit::{Failure, note};
 use timeloom_guest::{
     ClockOptions, CommandSpec, Compute, FileTimes, GranterCheck, Grants, Guest, Output, ProcFiles,
     Session, SessionOptions, Stepped, SteppedSession, Tsc, end_grants, parse_factor, parse_span,
     serve,
 };
+use timeloom_run::exit::{Failure, note};
 use timeloom_sys::command::{Signal, ignore};
 use timeloom_time::{Duration, Instant, Utc};
 

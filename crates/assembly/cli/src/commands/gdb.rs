@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
 use clap::Args;
-use timeloom_exit::Failure;
+use timeloom_run::exit::Failure;
 
 use super::search_path::on_path;
 

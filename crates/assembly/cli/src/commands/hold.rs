@@ -6,8 +6,8 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitCode};
 
 use clap::Args;
-use timeloom_exit::{Failure, say};
 use timeloom_guest::hold;
+use timeloom_run::exit::{Failure, say};
 
 /// Hold a testbed at one virtual instant while a command runs
 ///

@@ -1,7 +1,7 @@
 //! User and rights of a program that `exec` or `shell` starts.
 
 use clap::Args;
-use timeloom_exit::Failure;
+use timeloom_run::exit::Failure;
 use timeloom_sys::account::{Account, UserName};
 use timeloom_sys::rights::{Capability, Rights};
 

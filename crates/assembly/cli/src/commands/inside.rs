@@ -7,8 +7,8 @@ use std::os::fd::AsFd;
 use std::process::ExitCode;
 
 use clap::Args;
-use timeloom_exit::Failure;
 use timeloom_guest::{EnterCommand, enter};
+use timeloom_run::exit::Failure;
 use timeloom_sys::environment;
 
 use super::identity::Identity;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag::{register, register_conditional_shutdown};
 use signal_hook::low_level::pipe;
-use timeloom_exit::Failure;
+use timeloom_run::exit::Failure;
 
 /// Returns a flag that the first signal sets. A second signal ends the process with exit code 1;
 /// the reaper of each session then removes what the session left behind.

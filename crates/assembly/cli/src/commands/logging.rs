@@ -5,7 +5,7 @@
 use std::io::{self, Write};
 use std::sync::OnceLock;
 
-use timeloom_exit::{Failure, note};
+use timeloom_run::exit::{Failure, note};
 use timeloom_sys::environment::LOG;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::format::FmtSpan;

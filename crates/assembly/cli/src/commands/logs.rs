@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use timeloom_exit::{Failure, say};
 use timeloom_guest::{ControlError, Request, connect};
 use timeloom_results::{LogLine, MergedLogs, RunDirectory};
+use timeloom_run::exit::{Failure, say};
 
 /// Show the output of a run's programs, by virtual time
 ///

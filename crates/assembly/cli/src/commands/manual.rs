@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Command};
 use clap_complete::Shell;
-use timeloom_exit::{Failure, say};
+use timeloom_run::exit::{Failure, say};
 
 /// Print the completion script of a shell
 #[derive(Args)]

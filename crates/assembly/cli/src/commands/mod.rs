@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use timeloom_exit::Failure;
+use timeloom_run::exit::Failure;
 
 mod agent;
 mod bridge;

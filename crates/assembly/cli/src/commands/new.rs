@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use timeloom_exit::{Failure, say};
+use timeloom_run::exit::{Failure, say};
 
 /// Create a directory with an experiment to start from
 ///

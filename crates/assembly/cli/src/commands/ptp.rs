@@ -9,7 +9,7 @@ mod policy;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use timeloom_exit::Failure;
+use timeloom_run::exit::Failure;
 
 /// Precision time (IEEE 1588): clocks on real interfaces, and a laboratory
 ///

@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use timeloom_exit::{Failure, say};
 use timeloom_guest::{Request, connect};
+use timeloom_run::exit::{Failure, say};
 
 use super::control::{Target, print};
 use super::why;

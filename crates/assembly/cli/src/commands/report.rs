@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use timeloom_exit::{Failure, note, say};
+use timeloom_run::exit::{Failure, note, say};
 use timeloom_run::report::{LabelledRun, ReportError, ReportRequest, report};
 use timeloom_time::Duration;
 

@@ -8,9 +8,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use clap::Args;
-use timeloom_exit::{Failure, TEXTS_DIFFER, UNTRUSTED, note, note_line, note_over, try_say};
 use timeloom_guest::FileTimes;
 use timeloom_results::{CheckResult, Difference, RunDirectory, compare_runs};
+use timeloom_run::exit::{Failure, TEXTS_DIFFER, UNTRUSTED, note, note_line, note_over, try_say};
 use timeloom_run::report::ReportError;
 use timeloom_run::{End, Progress, RunOptions, Summary};
 use timeloom_scenario::{MachineChecks, Places, Plan, load_with_places};

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use timeloom_exit::{Failure, say};
+use timeloom_run::exit::{Failure, say};
 
 /// Print the JSON Schema of scenario files
 ///

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use timeloom_exit::{Failure, say};
+use timeloom_run::exit::{Failure, say};
 use timeloom_serve::{ServeError, Server, ServerOptions};
 
 /// Show runs in a browser, while they go on and afterwards

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use clap::Args;
-use timeloom_exit::Failure;
+use timeloom_run::exit::Failure;
 
 use super::search_path::on_path;
 
@@ -48,7 +48,7 @@ impl Sibling {
         }
     }
 
-    /// Returns the names of the package and of the program in it.
+    /// Returns the name of the program.
     fn program(self) -> &'static str {
         match self {
             Self::Bench => "timeloom-bench",
@@ -62,7 +62,7 @@ impl Sibling {
         let Some(path) = find(program) else {
             return Err(Failure::not_built(format!(
                 "`timeloom {}` is the program {program}, which is neither beside this one nor on \
-                 the PATH; `cargo build --release --locked -p {program}` in Timeloom's sources \
+                 the PATH; `cargo build --release --locked -p timeloom-bench` in Timeloom's sources \
                  builds it (`make build` builds all)",
                 self.subcommand()
             )));

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
 use clap::Args;
-use timeloom_exit::{Failure, UNTRUSTED, note, say};
+use timeloom_run::exit::{Failure, UNTRUSTED, note, say};
 use timeloom_run::sweep::{
     Axis, RunEnd, SweepError, SweepPoint, SweepRequest, SweepResult, SweepRow, by_values,
     default_jobs, not_passed, points, processors, sweep,

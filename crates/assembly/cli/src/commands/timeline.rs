@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use timeloom_exit::{Failure, note, say};
+use timeloom_run::exit::{Failure, note, say};
 use timeloom_time::Duration;
 use timeloom_timeline::DaemonError;
 use timeloom_timeline::config::{DaemonConfig, SourceConfig, TimelineConfig};

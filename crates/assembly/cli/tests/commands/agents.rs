@@ -5,7 +5,7 @@ use std::fs;
 use std::process::Stdio;
 use std::time::Duration;
 
-use timeloom_testing::wait_for;
+use timeloom_test_support::wait_for;
 
 use crate::support::machines::{Agent, Machines, NAMES, let_go, timeloom};
 

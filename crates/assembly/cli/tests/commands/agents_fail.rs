@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use serde_json::Value;
-use timeloom_testing::{need_root, own_address, wait_for};
+use timeloom_test_support::{need_root, own_address, wait_for};
 
 use crate::support::Scratch;
 use crate::support::machines::{Agent, Machines, let_go, timeloom};

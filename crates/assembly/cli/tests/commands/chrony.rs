@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use timeloom_results::RunDirectory;
-use timeloom_testing::eventually;
+use timeloom_test_support::eventually;
 
 fn run(directory: &Path, arguments: &[&str]) -> Output {
     let output = command(directory).args(arguments).output();

@@ -55,7 +55,7 @@ fn findings_verdicts_and_exit_code_agree() {
 /// The version of Open vSwitch and its datapath must be shown.
 #[test]
 fn the_datapath_of_open_vswitch_is_named() {
-    timeloom_testing::need("ovs-vsctl", "openvswitch-switch");
+    timeloom_test_support::need("ovs-vsctl", "openvswitch-switch");
     let objects = timeloom(&["doctor", "--json"]).objects();
     let mut found = objects.iter();
     let found = found.find(|object| object["feature"] == "network: Open vSwitch");

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use timeloom_results::RunDirectory;
-use timeloom_testing::eventually;
+use timeloom_test_support::eventually;
 
 fn timeloom(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_timeloom"))

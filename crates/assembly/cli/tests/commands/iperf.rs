@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
-use timeloom_testing::{need, need_root, wait_for};
+use timeloom_test_support::{need, need_root, wait_for};
 
 use crate::support::machines::{Machines, NAMES, let_go, timeloom};
 use crate::support::{Scratch, passed};

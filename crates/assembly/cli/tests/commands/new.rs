@@ -1,6 +1,6 @@
 //! Tests of `timeloom new`, and of the files for packages.
 
-use timeloom_testing::need_root;
+use timeloom_test_support::need_root;
 
 use crate::support::{Scratch, timeloom};
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 
 use timeloom_results::{ClockAction, ClockRow, EventRow, RunDirectory, SignalRow};
-use timeloom_testing::{need, wait_for};
+use timeloom_test_support::{need, wait_for};
 
 use crate::support::machines::{Agent, Machines, let_go};
 use crate::support::place;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Child;
 
 use timeloom_results::{EventRow, RunDirectory, SignalRow};
-use timeloom_testing::wait_for;
+use timeloom_test_support::wait_for;
 
 use crate::placement::ordered;
 use crate::placement_simulated;

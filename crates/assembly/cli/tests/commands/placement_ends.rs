@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use timeloom_testing::{eventually, need_root, own_address, wait_for};
-use timeloom_traces::Traces;
+use timeloom_test_support::Traces;
+use timeloom_test_support::{eventually, need_root, own_address, wait_for};
 
 use crate::support::machines::Agent;
 use crate::support::{Scratch, timeloom};

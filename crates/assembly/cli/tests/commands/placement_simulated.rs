@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use timeloom_results::{NodeKind, RunDirectory};
-use timeloom_testing::{need, wait_for};
+use timeloom_test_support::{need, wait_for};
 
 use crate::placement::{METER, READER};
 use crate::support::machines::{Machines, let_go};

@@ -3,7 +3,7 @@
 
 use std::process::{Command, Stdio};
 
-use timeloom_testing::{eventually, wait_for};
+use timeloom_test_support::{eventually, wait_for};
 
 use crate::support::{Scratch, timeloom};
 

@@ -4,7 +4,7 @@
 use std::fs;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-use timeloom_testing::eventually;
+use timeloom_test_support::eventually;
 
 use crate::support::passed;
 

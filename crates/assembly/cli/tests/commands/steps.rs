@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use timeloom_testing::eventually;
+use timeloom_test_support::eventually;
 
 fn timeloom(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_timeloom"))

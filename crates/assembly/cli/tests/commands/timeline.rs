@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use timeloom_testing::{MemoryLimit, wait_for};
-use timeloom_traces::Traces;
+use timeloom_test_support::Traces;
+use timeloom_test_support::{MemoryLimit, wait_for};
 
 /// Answers have a short lifetime, so that the test can observe its end.
 const CONFIG: &str = r#"

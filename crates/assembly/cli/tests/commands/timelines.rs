@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use timeloom_engine::Random;
 use timeloom_results::RunDirectory;
-use timeloom_testing::eventually;
+use timeloom_test_support::eventually;
 
 use crate::support::{Scratch, root, timeloom};
 

@@ -4,7 +4,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Output, Stdio};
 
-use timeloom_testing::eventually;
+use timeloom_test_support::eventually;
 
 fn timeloom(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_timeloom"))
@@ -28,7 +28,7 @@ const PROGRAM: &str = "import subprocess, sys, time\n\
 
 #[test]
 fn a_program_that_was_let_go_outlives_a_killed_supervisor() {
-    let _turn = timeloom_testing::orphans_turn();
+    let _turn = timeloom_test_support::orphans_turn();
     let name = format!("unregister-{}", std::process::id());
     let mut supervisor = Command::new(env!("CARGO_BIN_EXE_timeloom"))
         .args(["exec", "--name", &name, "--start", "2019-06-03T00:00:00Z"])

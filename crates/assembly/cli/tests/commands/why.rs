@@ -4,7 +4,7 @@
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
-use timeloom_testing::{eventually, wait_for};
+use timeloom_test_support::{eventually, wait_for};
 
 use crate::support::{Scratch, timeloom};
 

@@ -35,8 +35,8 @@ fn every_exit_code_of_a_run_is_in_the_table_of_results() {
     let codes: Vec<u8> = rows.iter().map(|(code, _)| *code).collect();
     assert_eq!(codes, [0, 1, 2, 3, 4, 5]);
     for (code, part) in [
-        (timeloom_exit::UNTRUSTED, "not to be trusted"),
-        (timeloom_exit::TEXTS_DIFFER, "with `--verify` only"),
+        (timeloom_run::exit::UNTRUSTED, "not to be trusted"),
+        (timeloom_run::exit::TEXTS_DIFFER, "with `--verify` only"),
     ] {
         let row = rows.iter().find(|(its, _)| *its == code);
         let (_, meaning) = row.expect("a row of the code");

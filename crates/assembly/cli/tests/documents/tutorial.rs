@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use timeloom_testing::need_root;
+use timeloom_test_support::need_root;
 
 use crate::blocks::{blocks_of, root};
 

@@ -62,7 +62,7 @@ print("all good")
 
 #[test]
 fn mbpoll_reads_and_writes() {
-    timeloom_testing::need("mbpoll", "mbpoll");
+    timeloom_test_support::need("mbpoll", "mbpoll");
     // Arguments: register references from 0, big-endian float32, a single write.
     let write = "mbpoll -m tcp -a 1 -0 -r 0 -t 4:float -B -1 10.0.0.10 2.5";
     let read = "mbpoll -m tcp -a 1 -0 -r 0 -c 1 -t 4:float -B -1 10.0.0.10";

@@ -267,7 +267,7 @@ fn a_name_that_is_taken_is_refused() {
 /// start of this run.
 #[test]
 fn clean_lets_a_run_alone_that_is_getting_ready() {
-    let _turn = timeloom_testing::orphans_turn();
+    let _turn = timeloom_test_support::orphans_turn();
     let lab = Lab::new(
         &Scenario::lasting("500 ms")
             .program('a', "ticks", TICKS, "")

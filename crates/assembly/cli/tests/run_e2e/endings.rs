@@ -164,7 +164,7 @@ fn the_keeper_cleans_up_after_a_supervisor_that_was_killed_while_it_stood() {
 
 #[test]
 fn clean_mends_it_when_the_keeper_is_killed_too() {
-    let _turn = timeloom_testing::orphans_turn();
+    let _turn = timeloom_test_support::orphans_turn();
     let lab = long();
     let run = under_way(&lab, true);
     let keepers: Vec<i32> = lab

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::sleep;
 use std::time::Duration;
 
-use timeloom_testing::need;
+use timeloom_test_support::need;
 
 use crate::support::{Lab, Running, Scenario, log_lines, patiently, timeloom};
 

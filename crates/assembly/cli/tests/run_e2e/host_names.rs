@@ -7,7 +7,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
-use timeloom_testing::need;
+use timeloom_test_support::need;
 
 use crate::support::{Lab, Scenario, log_lines, timeloom};
 

@@ -111,7 +111,7 @@ fn attack_is_told(directory: &RunDirectory) {
 #[test]
 fn the_attack_cuts_the_sensor_off() {
     prepared_python();
-    timeloom_testing::need("arpspoof", "dsniff");
+    timeloom_test_support::need("arpspoof", "dsniff");
     let lab = Lab::with_text("");
     let scenario = repository().join("examples/ieee13/ieee13.toml");
     let run = lab.start_file(&scenario, &SETS).wait().succeeded();

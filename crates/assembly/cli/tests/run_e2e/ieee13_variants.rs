@@ -44,7 +44,7 @@ const INJECT: [&str; 3] = [
 
 fn variant(name: &str) -> PathBuf {
     prepared_python();
-    timeloom_testing::need("arpspoof", "dsniff");
+    timeloom_test_support::need("arpspoof", "dsniff");
     repository().join(format!("examples/ieee13/{name}.toml"))
 }
 
@@ -142,7 +142,7 @@ fn small_injected_errors_are_believed_until_they_add_up() {
 #[test]
 #[ignore = "takes a minute and a half: make test-variants"]
 fn the_replay_is_found_out_and_its_port_cut_off() {
-    timeloom_testing::need("ovs-vsctl", "openvswitch-switch");
+    timeloom_test_support::need("ovs-vsctl", "openvswitch-switch");
     let sets = [
         "time.dilation=4",
         "time.duration=20 s",

@@ -67,14 +67,14 @@ fn until_polled(lab: &Lab) {
 
 #[test]
 fn frames_pass_where_the_controller_lets_them() {
-    timeloom_testing::need("ovs-vsctl", "openvswitch-switch");
+    timeloom_test_support::need("ovs-vsctl", "openvswitch-switch");
     let lab = Lab::with_text(&scenario(&controller()));
     until_polled(&lab);
 }
 
 #[test]
 fn a_dead_controller_is_the_culprit() {
-    timeloom_testing::need("ovs-vsctl", "openvswitch-switch");
+    timeloom_test_support::need("ovs-vsctl", "openvswitch-switch");
     let controller = r#"{ name = "controller", run = ["false"], ready = "tcp:6653" }"#;
     let run = Lab::with_text(&scenario(controller)).run(&[]);
     assert_eq!(run.code, 1, "{}", run.stderr);
@@ -85,7 +85,7 @@ fn a_dead_controller_is_the_culprit() {
 /// the simulated delay, four times for each request.
 #[test]
 fn real_switches_are_joined_by_a_simulated_network() {
-    timeloom_testing::need("ovs-vsctl", "openvswitch-switch");
+    timeloom_test_support::need("ovs-vsctl", "openvswitch-switch");
     let text = scenario(&controller())
         .replace(
             r#"{ between = ["s1", "s2"] }"#,

@@ -431,7 +431,7 @@ time.sleep(9)
 #[test]
 fn three_runs_of_the_published_case_are_the_same() {
     prepared_python();
-    timeloom_testing::need("arpspoof", "dsniff");
+    timeloom_test_support::need("arpspoof", "dsniff");
     let sets = ["time.duration=7 s", "attack.dos.at=3 s"];
     let sets = [&sets[..], &REPRODUCIBLE[..], &NO_GUST[..]].concat();
     let scenario = repository().join("examples/ieee13/ieee13.toml");

@@ -13,13 +13,13 @@ use std::time::Duration as StdDuration;
 
 use serde::{Deserialize, Serialize};
 use timeloom_bus::{AgreedTestbed, Hold, TestbedError};
-use timeloom_exit::note;
 use timeloom_guest::{ClockOptions, Session, SessionOptions};
 use timeloom_run::PausedTestbed;
 use timeloom_run::agent::{
     AgreedPause, AgreedSession, BoundSocket, Bus, BusKey, BusPeer, MachineTimeline, MachineWire,
     Settings, Udp, settings,
 };
+use timeloom_run::exit::note;
 use timeloom_sys::wall_now;
 use timeloom_time::{Dilation, Duration, Instant, Virtual, Wall};
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use timeloom_exit::note;
+use timeloom_run::exit::note;
 use timeloom_time::Duration;
 
 use super::free::{self, Free};

@@ -12,12 +12,12 @@
 use std::time;
 
 use timeloom_engine::{Engine, Random};
-use timeloom_exit::note;
 use timeloom_net::{LinkConfig, NetworkBuilder, Owner, PacketSize, Pattern, TrafficConfig, World};
 use timeloom_peering::Cut;
 use timeloom_peering::exact::{self, Exchange, PacketBatch, Shared};
 use timeloom_peering::partition;
 use timeloom_peering::peer::PeerConfig;
+use timeloom_run::exit::note;
 use timeloom_time::{Duration, Instant, Virtual};
 
 use super::model::{go_first, own_core, refused, thread_cpu_s};

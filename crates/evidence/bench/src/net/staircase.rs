@@ -1,8 +1,8 @@
 //! The staircases of the paper's Figures 7 to 10: the number of flows doubles in each step, and
 //! throughput is measured over time. Steps are long enough that slow start does not dominate.
 
-use timeloom_exit::note;
 use timeloom_net::{FlowId, TrafficSourceId, World};
+use timeloom_run::exit::note;
 use timeloom_time::{Duration, Instant, Virtual};
 
 use super::free::{self, Free, FreeOutcome};

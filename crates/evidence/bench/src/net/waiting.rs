@@ -1,7 +1,7 @@
 //! The speed of engines that follow a clock, at the greatest sustained pace, divided by that of
 //! engines that wait for each other, for delays of the cut link from 1 us to 1 ms.
 
-use timeloom_exit::note;
+use timeloom_run::exit::note;
 use timeloom_time::Duration;
 
 use super::free::Carrier;

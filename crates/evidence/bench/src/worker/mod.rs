@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use timeloom_exit::note;
+use timeloom_run::exit::note;
 
 use crate::cores::pin;
 use crate::machines::agent;

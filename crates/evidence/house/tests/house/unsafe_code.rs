@@ -18,7 +18,7 @@ const MAY: [(&str, &str); 7] = [
         "other processes: ptrace, seccomp, their memory",
     ),
     (
-        "timeloom-page",
+        "timeloom-abi",
         "memory shared with guests; the counter's instruction",
     ),
     (

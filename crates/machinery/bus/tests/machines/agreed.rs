@@ -11,7 +11,7 @@ use timeloom_bus::{
     BoundSocket, BusKey, BusPeer, DilatingWire, MachineTimeline, MachineWire, Udp, Wire,
 };
 use timeloom_random::SplitMix64;
-use timeloom_testing::{eventually, own_address};
+use timeloom_test_support::{eventually, own_address};
 use timeloom_time::{Dilation, Duration};
 
 use crate::clock::{CAUSE, Clock};

@@ -11,7 +11,7 @@ use timeloom_bus::{
     StandaloneWire, Wire, prove,
 };
 use timeloom_sys::wall_now;
-use timeloom_testing::{eventually, own_address};
+use timeloom_test_support::{eventually, own_address};
 use timeloom_time::Duration;
 
 use crate::clock::{CAUSE, Clock};

@@ -15,7 +15,7 @@ use timeloom_bus::{
 };
 use timeloom_clock::TimelineTime;
 use timeloom_random::SplitMix64;
-use timeloom_testing::{eventually, own_address};
+use timeloom_test_support::{eventually, own_address};
 use timeloom_time::{Dilation, Duration, Instant, Virtual, Wall};
 
 use crate::agreed::{listen, settings};

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use timeloom_fabric::{Fabric, Namespace, PacketCapture};
-use timeloom_testing::eventually;
+use timeloom_test_support::eventually;
 
 use crate::world::{H2, build, host, inside, line, ping};
 

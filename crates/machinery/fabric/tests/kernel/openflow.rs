@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use timeloom_fabric::{CONTROLLER, Datapath, Fabric, OpenFlowSpec, probe};
-use timeloom_testing::eventually;
+use timeloom_test_support::eventually;
 
 use crate::world::{H2, build, host, inside, line, ping};
 

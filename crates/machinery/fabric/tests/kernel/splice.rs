@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;
 
 use timeloom_fabric::{MacAddress, Namespace, Plug, Splice, connect};
-use timeloom_testing::need_root;
+use timeloom_test_support::need_root;
 
 const ENDS: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 83, 0, 1), Ipv4Addr::new(10, 83, 0, 2)];
 

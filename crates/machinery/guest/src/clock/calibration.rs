@@ -1,6 +1,6 @@
 //! First map of the clock: counter → wall.
 
-use timeloom_page::{CounterKind, ticks_ordered};
+use timeloom_abi::{CounterKind, ticks_ordered};
 use timeloom_sys::clock::{ClockId, read_ns, wall_now};
 use timeloom_time::{ClockMap, Counter as CounterScale, Instant, Rate, Wall};
 

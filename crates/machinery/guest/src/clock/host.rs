@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use timeloom_abi::PageTime;
 use timeloom_clock::counter::CycleOptions;
 use timeloom_clock::host::HostOscillator;
-use timeloom_page::PageTime;
 use timeloom_time::{ClockMap, Core, Duration, Instant};
 
 use super::calibration::Counter;
@@ -142,7 +142,7 @@ impl Host {
 
     /// Returns the host's POSIX clock `id` minus the time on its page, in nanoseconds.
     pub(crate) fn offset_ns(&self, id: libc::clockid_t) -> i64 {
-        let offset = |copy: &timeloom_page::MapCopy| {
+        let offset = |copy: &timeloom_abi::MapCopy| {
             match id {
                 libc::CLOCK_REALTIME | libc::CLOCK_REALTIME_ALARM => &copy.realtime_offset_ns,
                 libc::CLOCK_BOOTTIME | libc::CLOCK_BOOTTIME_ALARM => &copy.boottime_offset_ns,

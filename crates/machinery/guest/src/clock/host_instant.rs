@@ -2,8 +2,8 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use timeloom_abi::{MapCopy, PageTime};
 use timeloom_clock::host::HostLine;
-use timeloom_page::{MapCopy, PageTime};
 use timeloom_time::{Duration, Instant, Scale, Utc};
 
 use super::host::Host;

@@ -7,11 +7,11 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use timeloom_abi::{PageMap, PageTime};
 use timeloom_clock::Monotonic;
 use timeloom_clock::host::{HostClock, HostClockOptions, HostLine};
 use timeloom_clock::host_time_map::HostTimeMap;
 use timeloom_clock::kernel::KernelClockOptions;
-use timeloom_page::{PageMap, PageTime};
 use timeloom_sys::clock::{ClockId, read_ns};
 use timeloom_time::{ClockMap, Core, Counter, Duration, Instant, Rate, Virtual, Wall};
 

@@ -12,11 +12,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use timeloom_abi::{PageMap, PageTime};
 use timeloom_clock::HostTime;
 use timeloom_clock::counter::Frequency;
 use timeloom_clock::host::HostClock;
 use timeloom_clock::kernel::{Adjustment, Errno, Timex, status};
-use timeloom_page::{PageMap, PageTime};
 use timeloom_sys::clock::{ClockId, read_ns};
 use timeloom_time::{ClockMap, Duration, Instant, Rate, Virtual};
 

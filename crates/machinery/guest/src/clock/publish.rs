@@ -3,7 +3,7 @@
 
 use std::sync::MutexGuard;
 
-use timeloom_page::PageMap;
+use timeloom_abi::PageMap;
 use timeloom_time::{ClockMap, Instant, Rate, Virtual, Wall};
 
 use super::history::Change;

@@ -5,7 +5,7 @@ use std::hash::BuildHasher;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 
-use timeloom_page::PageMap;
+use timeloom_abi::PageMap;
 use timeloom_sys::clock::{ClockId, civil_state, read_ns};
 use timeloom_time::{ClockMap, Dilation, Duration, Instant, LeapSeconds, Rate, Utc, Virtual};
 

@@ -2,7 +2,7 @@
 //!
 //! A thread that stops a clock "at" an instant is always late by its wake-up latency, tens of
 //! microseconds. Therefore the published map ends at the instant
-//! ([`timeloom_page::PageMap::ceiling`]): every reader sees the clock stand at exactly that
+//! ([`timeloom_abi::PageMap::ceiling`]): every reader sees the clock stand at exactly that
 //! instant, even if the pause that stops the processes comes later. The end of a run is such an
 //! instant too, and cannot be removed. A third kind of limit is the bound that is agreed on with
 //! other machines ([`super::agreed`]). The clock stops at the earliest of the three.

@@ -20,7 +20,7 @@ pub struct TrueTime {
     /// CLOCK_MONOTONIC_RAW of the host at the instant. It is identical to the nanosecond with the
     /// readings of the host's guests, since both are computed from the same map.
     pub raw: Instant<Core>,
-    /// [`disruptions`](timeloom_page::ClockPage::disruptions) of the host's page at the instant.
+    /// [`disruptions`](timeloom_abi::ClockPage::disruptions) of the host's page at the instant.
     pub disruptions: u64,
 }
 

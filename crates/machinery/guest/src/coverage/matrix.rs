@@ -9,7 +9,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use timeloom_calls::{Extra, IMAGE_CALL, calls};
+use timeloom_abi::calls::{Extra, IMAGE_CALL, calls};
 
 /// Test programs, and conditions under which their cases give the same results as natively.
 const PROGRAMS: &[(&str, &[&str])] = &[

@@ -5,8 +5,8 @@ use std::fs::File;
 
 use object::read::elf::{ElfFile64, ProgramHeader};
 use object::{Endianness, Object, ObjectSymbol, elf};
-use timeloom_calls::verdict;
-use timeloom_page::{IMAGE_ADDRESS, IMAGE_LIMIT, PAGE_SIZE, VDSO_ADDRESS};
+use timeloom_abi::calls::verdict;
+use timeloom_abi::{IMAGE_ADDRESS, IMAGE_LIMIT, PAGE_SIZE, VDSO_ADDRESS};
 
 use crate::arch;
 use crate::error::GuestError;

@@ -10,7 +10,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use timeloom_page::{IMAGE_ADDRESS, PAGE_ADDRESS, PAGE_SIZE, VDSO_ADDRESS, VDSO_BYTES};
+use timeloom_abi::{IMAGE_ADDRESS, PAGE_ADDRESS, PAGE_SIZE, VDSO_ADDRESS, VDSO_BYTES};
 
 use crate::arch::{self, Registers};
 use crate::enter::image::Image;

@@ -7,7 +7,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use timeloom_page::VDSO_ADDRESS;
+use timeloom_abi::VDSO_ADDRESS;
 
 use crate::arch::{self, Registers};
 use crate::enter::auxv;

@@ -148,7 +148,7 @@ mod tests {
             "clock_getres",
         ];
         let index = known.iter().position(|one| *one == plain)?;
-        Some(timeloom_page::IMAGE_ADDRESS + 64 * index as u64)
+        Some(timeloom_abi::IMAGE_ADDRESS + 64 * index as u64)
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use timeloom_calls::{CallCondition, IOCTLS, SOCKET_OPTIONS, TERMINAL_INPUT};
-use timeloom_page::ADDRESS_HIGH_HALF;
+use timeloom_abi::ADDRESS_HIGH_HALF;
+use timeloom_abi::calls::{CallCondition, IOCTLS, SOCKET_OPTIONS, TERMINAL_INPUT};
 
 use super::{LOCAL, TRAPPED};
 use crate::linux::bpf::{Label, Step, argument_high, argument_low};
@@ -181,7 +181,7 @@ pub(super) fn condition(steps: &mut Vec<Step>, when: CallCondition, label: Label
 }
 
 /// Appends steps that jump to `label` for a memory range that may overlap
-/// [`timeloom_page::KEPT_RANGE`]. A range shorter than 4 GiB can overlap it only if the range
+/// [`timeloom_abi::KEPT_RANGE`]. A range shorter than 4 GiB can overlap it only if the range
 /// begins in the same 4 GiB, or in the 4 GiB below. `address` and `length` are numbers of
 /// arguments.
 fn range(steps: &mut Vec<Step>, address: u32, length: u32, label: Label) {

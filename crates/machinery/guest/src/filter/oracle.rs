@@ -3,9 +3,9 @@
 
 use std::sync::LazyLock;
 
-use timeloom_page::{IMAGE_ADDRESS, IMAGE_LIMIT, KEPT_RANGE};
+use timeloom_abi::{IMAGE_ADDRESS, IMAGE_LIMIT, KEPT_RANGE};
 
-use timeloom_calls::{Call, IOCTLS, NEWEST, SOCKET_OPTIONS, TERMINAL_INPUT, rows};
+use timeloom_abi::calls::{Call, IOCTLS, NEWEST, SOCKET_OPTIONS, TERMINAL_INPUT, rows};
 
 use super::condition::{
     CLONE_NEWTIME, FUTEX_WAITS, MAP_FIXED, PACKET_STAMPS, SECCOMP_OR_TSC, SOCKET_TIME_OPTIONS,

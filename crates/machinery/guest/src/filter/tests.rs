@@ -1,8 +1,8 @@
 //! Tests of the filter against the table, and against the form that the kernel requires.
 
-use timeloom_page::{IMAGE_ADDRESS, IMAGE_LIMIT};
+use timeloom_abi::{IMAGE_ADDRESS, IMAGE_LIMIT};
 
-use timeloom_calls::{Call, IOCTLS, SOCKET_OPTIONS, TERMINAL_INPUT};
+use timeloom_abi::calls::{Call, IOCTLS, SOCKET_OPTIONS, TERMINAL_INPUT};
 
 use super::condition::PACKET_STAMPS;
 use super::oracle::*;
@@ -126,7 +126,7 @@ fn execs_and_unhandled_calls_notify_the_supervisor() {
 #[test]
 fn ranges_of_memory_pass_unless_they_may_reach_the_image() {
     let far = [0x5555_0000_0000, 0x7fff_f000_0000];
-    let (page, vdso) = (timeloom_page::PAGE_ADDRESS, timeloom_page::VDSO_ADDRESS);
+    let (page, vdso) = (timeloom_abi::PAGE_ADDRESS, timeloom_abi::VDSO_ADDRESS);
     for number in [libc::SYS_munmap, libc::SYS_mprotect, libc::SYS_mmap] {
         let of = |address, length, flags| native(number, [address, length, 3, flags, 0, 0]);
         let fixed = libc::MAP_FIXED as u64;

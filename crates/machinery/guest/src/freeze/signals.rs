@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use timeloom_page::{HOST_OFFSET, PAGE_ADDRESS};
+use timeloom_abi::{HOST_OFFSET, PAGE_ADDRESS};
 
 use crate::error::GuestError;
 use crate::linux::pidfd::Pidfd;

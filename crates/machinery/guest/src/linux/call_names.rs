@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn calls_have_the_names_of_the_table() {
-        for call in timeloom_calls::calls().filter(|call| call.name != "cpu_time") {
+        for call in timeloom_abi::calls::calls().filter(|call| call.name != "cpu_time") {
             let number = call.number().expect("a call of this architecture").into();
             let name = name_of_call(number);
             // System V IPC has two sets of calls.

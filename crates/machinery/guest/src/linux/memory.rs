@@ -6,7 +6,7 @@ use std::io::Write;
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
-use timeloom_page::{ClockPage, PAGE_SIZE};
+use timeloom_abi::{ClockPage, PAGE_SIZE};
 use timeloom_time::Scale;
 
 use crate::error::GuestError;

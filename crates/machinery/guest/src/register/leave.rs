@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use timeloom_calls::{IMAGE_CALL, ImageCall};
-use timeloom_page::{PAGE_ADDRESS, PAGE_SIZE};
+use timeloom_abi::calls::{IMAGE_CALL, ImageCall};
+use timeloom_abi::{PAGE_ADDRESS, PAGE_SIZE};
 
 use super::worker::{SET_MODE_FILTER, Worker, write_filter};
 use crate::error::GuestError;

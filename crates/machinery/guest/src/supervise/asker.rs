@@ -75,7 +75,7 @@ impl Asker<'_> {
         self.listener.host()
     }
 
-    /// Answers [`timeloom_calls::ImageCall::Give`] with a new descriptor in the asker's process, or
+    /// Answers [`timeloom_abi::calls::ImageCall::Give`] with a new descriptor in the asker's process, or
     /// an error.
     pub(crate) fn give_gift(&self, gift: usize) -> Answer {
         let give = |file: &std::fs::File| self.give(file.as_fd(), true);

@@ -11,7 +11,7 @@
 
 use std::ops::RangeInclusive;
 
-use timeloom_calls::INTERRUPT_CODE;
+use timeloom_abi::calls::INTERRUPT_CODE;
 
 use crate::linux::pidfd::Pidfd;
 use crate::linux::processes;

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use timeloom_calls::{ImageCall, TCP_CONGESTION, TERMINAL_INPUT};
+use timeloom_abi::calls::{ImageCall, TCP_CONGESTION, TERMINAL_INPUT};
 use tracing::{debug, debug_span};
 
 use crate::arch;

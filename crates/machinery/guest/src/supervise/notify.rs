@@ -27,7 +27,7 @@ struct Leave {
     image: File,
     /// Eventfd that is raised to end the listening.
     stop: File,
-    /// Files that a program can request by [`timeloom_calls::ImageCall::Give`].
+    /// Files that a program can request by [`timeloom_abi::calls::ImageCall::Give`].
     gifts: Mutex<Vec<File>>,
 }
 
@@ -134,7 +134,7 @@ impl Listener {
         leave.is_some_and(|leave| is_readable(&leave.stop))
     }
 
-    /// Sets the files that [`timeloom_calls::ImageCall::Give`] requests, by their index.
+    /// Sets the files that [`timeloom_abi::calls::ImageCall::Give`] requests, by their index.
     pub(crate) fn set_gifts(&self, files: Vec<File>) {
         if let Some(leave) = &self.leave {
             *leave.gifts.lock().unwrap_or_else(|e| e.into_inner()) = files;

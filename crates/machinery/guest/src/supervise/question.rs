@@ -1,7 +1,7 @@
 //! Requests of guests to the supervisor: each system call that the filter sends to the supervisor,
 //! with typed arguments. The arguments are decoded only here.
 
-use timeloom_calls::{ImageCall, SupervisorService, TERMINAL_INPUT, Treatment, rows};
+use timeloom_abi::calls::{ImageCall, SupervisorService, TERMINAL_INPUT, Treatment, rows};
 
 use crate::linux::remote::{Alleged, Plain};
 use crate::supervise::clock_calls::ClockCall;

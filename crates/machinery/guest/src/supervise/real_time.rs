@@ -6,7 +6,7 @@
 
 use rustix::io::Errno;
 use rustix::net::sockopt::set_tcp_congestion;
-use timeloom_calls::{IOCTLS, SOCKET_OPTIONS, TCP_CONGESTION, TCP_KEEPIDLE};
+use timeloom_abi::calls::{IOCTLS, SOCKET_OPTIONS, TCP_CONGESTION, TCP_KEEPIDLE};
 
 use crate::linux::remote::Alleged;
 use crate::supervise::asker::Asker;

@@ -20,7 +20,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use timeloom_page::PageTime;
+use timeloom_abi::PageTime;
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::clock::HostInstant;

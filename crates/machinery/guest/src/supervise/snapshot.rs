@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::ops::RangeInclusive;
 
-use timeloom_page::PageTime;
+use timeloom_abi::PageTime;
 
 use crate::clock::HostInstant;
 use crate::linux::processes;

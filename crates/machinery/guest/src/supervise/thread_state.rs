@@ -7,7 +7,7 @@
 use std::fs;
 use std::ops::RangeInclusive;
 
-use timeloom_page::{ENDS_AT_ONCE, HOST_OFFSET, NO_DEADLINE, PAGE_ADDRESS, PageTime};
+use timeloom_abi::{ENDS_AT_ONCE, HOST_OFFSET, NO_DEADLINE, PAGE_ADDRESS, PageTime};
 use timeloom_time::Instant;
 
 use crate::clock::HostInstant;

@@ -112,7 +112,7 @@ fn create_descriptor(supervisor: &Supervisor, asker: &Asker<'_>, clock: i32, fla
     }
 }
 
-/// Answers [`timeloom_calls::ImageCall::SetTimer`]. The answer is ENOSYS if the session does not
+/// Answers [`timeloom_abi::calls::ImageCall::SetTimer`]. The answer is ENOSYS if the session does not
 /// keep the timer; the image then lets the kernel execute the call.
 pub(crate) fn set_for_image(
     supervisor: &Supervisor,
@@ -130,7 +130,7 @@ pub(crate) fn set_for_image(
         .into()
 }
 
-/// Answers [`timeloom_calls::ImageCall::IsTimer`]. The answer is ENOSYS if the session does not
+/// Answers [`timeloom_abi::calls::ImageCall::IsTimer`]. The answer is ENOSYS if the session does not
 /// keep the timer.
 pub(crate) fn is_timer(supervisor: &Supervisor, asker: &Asker<'_>, descriptor: i32) -> Answer {
     let timers = &supervisor.timers;

@@ -74,14 +74,14 @@ mod tests {
     #[test]
     fn a_mount_tells_its_session_and_connection() {
         let line = "812 790 0:71 /uptime.0 /proc/uptime ro,nosuid - fuse.timeloom \
-                    timeloom-page-a.17.0 ro,user_id=0,allow_other";
+                    timeloom-abi-a.17.0 ro,user_id=0,allow_other";
         let (page, connection) = connection_in(line).unwrap();
         assert_eq!(page.session(), "a");
         assert_eq!(connection, Connection(71));
         for other in [
-            "812 790 0:71 / /mnt rw - fuse.sshfs timeloom-page-a.17.0 rw",
+            "812 790 0:71 / /mnt rw - fuse.sshfs timeloom-abi-a.17.0 rw",
             "812 790 0:71 / /mnt rw - fuse.timeloom another rw",
-            "812 790 071 / /mnt rw - fuse.timeloom timeloom-page-a.17.0 rw",
+            "812 790 071 / /mnt rw - fuse.timeloom timeloom-abi-a.17.0 rw",
             "",
         ] {
             assert!(connection_in(other).is_none(), "{other}");

@@ -11,7 +11,7 @@
 
 use std::io::Write;
 
-use timeloom_page::CLOCK_WAS_SET;
+use timeloom_abi::CLOCK_WAS_SET;
 
 use super::eventfd::drain;
 use super::timer::{Action, Timer};

@@ -2,7 +2,7 @@
 
 use std::process::{Child, Command};
 
-use timeloom_page::PageTime;
+use timeloom_abi::PageTime;
 
 use super::*;
 use crate::clock::{ClockOptions, HostOptions};

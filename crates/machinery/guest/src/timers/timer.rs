@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Write;
 use std::sync::Arc;
 
-use timeloom_page::PageTime;
+use timeloom_abi::PageTime;
 use timeloom_time::{Duration, Instant};
 
 use crate::clock::{Host, HostDeadline, HostInstant};

@@ -174,7 +174,7 @@ static int own(void) {
     unsigned long from, to;
     FILE *maps = fopen("/proc/self/maps", "r");
     while (fgets(line, sizeof line, maps))
-        if (strstr(line, "timeloom-page") && sscanf(line, "%lx-%lx", &from, &to) == 2) page = (char *)from;
+        if (strstr(line, "timeloom-abi") && sscanf(line, "%lx-%lx", &from, &to) == 2) page = (char *)from;
     fclose(maps);
     char *image = page + 4096, *elsewhere = mmap(NULL, 3 * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     int fixed = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;

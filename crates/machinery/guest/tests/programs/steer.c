@@ -427,7 +427,7 @@ static int in_session(void) {
     char line[512];
     FILE *maps = fopen("/proc/self/maps", "r");
     while (maps && fgets(line, sizeof line, maps)) {
-        if (strstr(line, "timeloom-page")) return 1;
+        if (strstr(line, "timeloom-abi")) return 1;
     }
     return 0;
 }

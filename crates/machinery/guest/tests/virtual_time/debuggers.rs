@@ -268,7 +268,7 @@ continue
         let ended = ended.expect("running timeloom");
         let text = String::from_utf8_lossy(&ended.stdout);
         assert!(ended.status.success(), "{ended:?}");
-        for part in [", step (i=2)", "timeloom-page-exec-", "counted 10"] {
+        for part in [", step (i=2)", "timeloom-abi-exec-", "counted 10"] {
             assert!(text.contains(part), "no `{part}` in {text}");
         }
         assert_eq!(text.contains("executed\n"), arguments.len() == 3, "{text}");

@@ -6,7 +6,7 @@ use std::time::Duration as StdDuration;
 
 use timeloom_guest::{ClockOptions, FileTimes, HostOptions};
 use timeloom_sys::clock::{ClockId, read_ns};
-use timeloom_testing::need;
+use timeloom_test_support::need;
 use timeloom_time::{Duration, Instant};
 
 use crate::support::command_line::{CommandLine, User};

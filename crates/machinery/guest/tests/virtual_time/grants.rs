@@ -451,6 +451,6 @@ fn a_supervisor_that_is_killed_while_it_stands_leaves_nothing_frozen() {
 
 #[test]
 fn a_supervisor_that_is_killed_while_it_stands_leaves_nothing_frozen_without_root() {
-    timeloom_testing::need_root();
+    timeloom_test_support::need_root();
     is_killed_while_it_stands(User::Nobody);
 }

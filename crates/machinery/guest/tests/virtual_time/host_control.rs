@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use timeloom_guest::{ClockOptions, Host, HostTarget, HostTimeState, run_hosts_until};
-use timeloom_testing::need_root;
+use timeloom_test_support::need_root;
 use timeloom_time::{Duration, Instant};
 
 use crate::stops::READER;

@@ -64,7 +64,7 @@ fn node_agrees_with_the_files_that_tell_time() {
     let world = World::with_clock("files-node", crate::time_files::dated());
     crate::time_files::need_files(&world);
     world.pause_for(Duration::from_millis(300));
-    timeloom_testing::need("node", "nodejs");
+    timeloom_test_support::need("node", "nodejs");
     let script = "const fs = require('fs'); const up = () => parseFloat(fs.readFileSync('/proc/uptime'));\
         const a = up(), b = require('os').uptime(), c = up();\
         console.log(a - 0.01 <= b && b <= c + 0.01, new Date().toISOString().slice(0, 10))";

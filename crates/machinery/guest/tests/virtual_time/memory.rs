@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use timeloom_testing::need;
+use timeloom_test_support::need;
 
 use crate::support::{Differential, Lines, World, c_program, c_program_static};
 

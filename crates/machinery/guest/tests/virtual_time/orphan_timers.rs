@@ -3,8 +3,8 @@
 
 use std::process::{Child, Command};
 
-use timeloom_testing::need_root;
-use timeloom_traces::{Traces, WholeProcess};
+use timeloom_test_support::need_root;
+use timeloom_test_support::{Traces, WholeProcess};
 
 use crate::support::{World, alone_among_processes, c_program};
 

@@ -4,7 +4,7 @@ use std::process::Command;
 
 #[cfg(target_arch = "x86_64")]
 use timeloom_guest::{ClockOptions, Tsc};
-use timeloom_testing::{find, need, need_root};
+use timeloom_test_support::{find, need, need_root};
 
 use crate::support::command_line::{CommandLine, User};
 use crate::support::{Program, Scratch, World, c_program, c_program_static};

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use timeloom_testing::need;
+use timeloom_test_support::need;
 
 use crate::support::{Differential, Scratch, World, built, must_run, source};
 

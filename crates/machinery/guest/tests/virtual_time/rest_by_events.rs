@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use timeloom_guest::{ClockOptions, Session, SessionOptions};
-use timeloom_testing::need_root;
+use timeloom_test_support::need_root;
 
 use crate::support::unique;
 

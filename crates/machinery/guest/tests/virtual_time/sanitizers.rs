@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use timeloom_testing::need;
+use timeloom_test_support::need;
 
 use crate::support::{Program, World, built, must_run, source};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use timeloom_guest::{CommandSpec, Output, Session, SessionOptions};
-use timeloom_testing::need_root;
+use timeloom_test_support::need_root;
 
 use crate::support::command_line::{CommandLine, User, eventually, shell, state_of};
 use crate::support::{World, pipe, unique};

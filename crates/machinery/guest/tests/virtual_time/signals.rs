@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use timeloom_testing::need;
+use timeloom_test_support::need;
 
 use crate::support::{Differential, World, c_program, c_program_static, c_program_unwinding};
 

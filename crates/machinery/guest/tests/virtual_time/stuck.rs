@@ -233,7 +233,7 @@ sys.stdin.read()
     // The supervisor that the name contains does not exist.
     let file = line
         .scratch
-        .path(&format!("timeloom-page-{}.4194304.0", line.name));
+        .path(&format!("timeloom-abi-{}.4194304.0", line.name));
     let mut bystander = Command::new("setpriv")
         .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
         .args(["/usr/bin/python3", "-c", MAPS])

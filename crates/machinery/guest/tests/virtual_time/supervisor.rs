@@ -37,7 +37,7 @@ fn a_supervisor_killed_while_running_leaves_nothing() {
 
 #[test]
 fn clean_removes_the_remains_of_a_killed_keeper() {
-    let _turn = timeloom_testing::orphans_turn();
+    let _turn = timeloom_test_support::orphans_turn();
     let line = CommandLine::new("keeper-killed", User::Same);
     let bystander = World::new("bystander", 1.0); // has no control socket
     let guest = bystander.start(["sleep", "3600"]);

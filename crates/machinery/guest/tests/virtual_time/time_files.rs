@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration as StdDuration;
 
 use timeloom_guest::{ClockOptions, Host, HostTarget, run_hosts_until};
-use timeloom_testing::{need, need_root};
+use timeloom_test_support::{need, need_root};
 use timeloom_time::{Duration, Instant};
 
 use crate::support::command_line::{CommandLine, User, eventually, processes_of, shell};
@@ -251,7 +251,7 @@ fn ages_of_processes_are_right_in_real_time() {
 /// fails.
 #[test]
 fn a_dead_supervisor_lets_readers_go() {
-    let _turn = timeloom_testing::orphans_turn();
+    let _turn = timeloom_test_support::orphans_turn();
     let line = CommandLine::new("files-orphan", User::Same);
     let argv = [c_program("uptime").into_os_string(), "for-ever".into()];
     let mut running = line.exec(["--".into()].into_iter().chain(argv));

@@ -2,7 +2,7 @@
 
 use std::process::{Child, Command, Stdio};
 
-use timeloom_testing::need_root;
+use timeloom_test_support::need_root;
 
 use crate::support::{Line, Lines, Program, World, c_program};
 

@@ -10,7 +10,7 @@ use crate::support::command_line::{CommandLine, User};
 use crate::support::{
     Line, Lines, Program, World, built, c_program, c_program_static, must_run, pipe, source,
 };
-use timeloom_testing::need_root;
+use timeloom_test_support::need_root;
 
 /// Returns the path of the program, built without the C library's loader, but for a random address.
 fn c_program_static_pie(name: &str) -> PathBuf {

@@ -7,8 +7,8 @@ use std::time;
 use crate::common::{Clock, exists, init, log, scratch, spec, start};
 use timeloom_bus::{Bus, FreeRunning};
 use timeloom_plant::{ExchangeError, Op, PausedPlant, PlantError, PlantFault, PlantProcess};
+use timeloom_test_support::Traces;
 use timeloom_time::{Duration, Instant};
-use timeloom_traces::Traces;
 
 #[test]
 fn a_good_plant_answers_and_ends() {

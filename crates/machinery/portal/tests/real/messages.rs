@@ -138,7 +138,7 @@ fn a_route_can_be_traced() {
 /// Routers on the path must answer a real traceroute.
 #[test]
 fn traceroute_shows_the_routers() {
-    let traceroute = timeloom_testing::need("traceroute", "traceroute");
+    let traceroute = timeloom_test_support::need("traceroute", "traceroute");
     let path = path(link());
     let mut command = Command::new(traceroute);
     let target = path.hops[2].to_string();

@@ -62,7 +62,7 @@ struct Clock(std::fs::File);
 impl Clock {
     fn new() -> Self {
         use std::mem::offset_of;
-        use timeloom_page::{ABI_VERSION, ClockPage, MAGIC, PageTime};
+        use timeloom_abi::{ABI_VERSION, ClockPage, MAGIC, PageTime};
         let file = tempfile();
         file.set_len(PAGE_SIZE as u64).unwrap();
         seal(&file);

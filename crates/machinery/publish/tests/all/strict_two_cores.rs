@@ -6,9 +6,9 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicI64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
 
+use timeloom_abi::ticks_ordered;
 use timeloom_clock::Core;
 use timeloom_clock::counter::SharedStrict;
-use timeloom_page::ticks_ordered;
 use timeloom_publish::HostStrict;
 use timeloom_time::Instant;
 

@@ -61,7 +61,7 @@ fn tshark_reads_virtual_time_to_the_nanosecond() {
         "arp.dst.proto_ipv4",
         "frame.interface_name",
     ];
-    let mut tshark = Command::new(timeloom_testing::need("tshark", "tshark"));
+    let mut tshark = Command::new(timeloom_test_support::need("tshark", "tshark"));
     tshark
         .arg("-r")
         .arg(&path)

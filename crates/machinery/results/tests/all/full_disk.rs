@@ -4,8 +4,8 @@ use std::path::Path;
 use std::process::Command;
 
 use timeloom_results::{Manifest, Outcome, RunDirectory, SignalRow};
+use timeloom_test_support::Traces;
 use timeloom_time::Instant;
-use timeloom_traces::Traces;
 
 fn mount(how: &[&str], path: &Path) {
     let done = Command::new("mount").args(how).arg(path).status();

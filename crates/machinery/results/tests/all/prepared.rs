@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 
 use timeloom_results::{ResultsError, RunDirectory};
-use timeloom_traces::Traces;
+use timeloom_test_support::Traces;
 
 const PRECIOUS: &str = "not the run's\n";
 

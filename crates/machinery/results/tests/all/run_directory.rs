@@ -68,7 +68,7 @@ fn all<R: Row>(run: &RunDirectory) -> Vec<R> {
 #[test]
 fn a_source_beyond_its_share_is_cut_and_the_others_are_complete() {
     let temporary = tempfile::tempdir().unwrap();
-    let traces = timeloom_traces::Traces::in_directory(temporary.path());
+    let traces = timeloom_test_support::Traces::in_directory(temporary.path());
     let run = RunDirectory::create(temporary.path().join("run")).unwrap();
     let recorder = run.recorder().unwrap();
     recorder.limit_each(2000);

@@ -97,7 +97,7 @@ site! {
     syscall_as_program, timeloom_as_program
 }
 
-// `timeloom_calls::verdict` defines the addresses after these instructions.
+// `timeloom_abi::calls::verdict` defines the addresses after these instructions.
 core::arch::global_asm!(
     ".pushsection .text.timeloom_sites, \"ax\", @progbits",
     ".globl timeloom_foresee, timeloom_judge, timeloom_as_program",

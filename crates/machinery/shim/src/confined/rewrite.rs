@@ -11,10 +11,10 @@
 //! of the rewritten filter. So the kernel can still cache the decision and skip the filter
 //! (`seccomp_cache_prepare`).
 
-use timeloom_calls::verdict::{
+use timeloom_abi::calls::verdict::{
     ENDS, FORESEE, JUDGE, JUDGED, NOT_PROCEED, PROBE, PROCEED, PROGRAM, STRICT, UNAVAILABLE,
 };
-use timeloom_calls::{TRAP_MARK, handled_count, handled_numbers};
+use timeloom_abi::calls::{TRAP_MARK, handled_count, handled_numbers};
 
 use crate::arch::AUDIT_ARCH;
 use crate::bpf::{

@@ -4,8 +4,8 @@
 //! The kernel's own strict mode requires a thread without any filter, so the image installs a
 //! filter instead.
 
-use timeloom_calls::verdict::STRICT;
-use timeloom_calls::{ImageCall, number};
+use timeloom_abi::calls::verdict::STRICT;
+use timeloom_abi::calls::{ImageCall, number};
 
 use super::{give_up_new_privileges, has_filter};
 use crate::arch::AUDIT_ARCH;

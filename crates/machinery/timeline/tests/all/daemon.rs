@@ -5,12 +5,12 @@ use std::time::Duration;
 use crate::common::{config, realtime_ns, wait_for, wait_for_status};
 use timeloom_clock::quality::Status;
 use timeloom_publish::PageReader;
+use timeloom_test_support::Traces;
 use timeloom_timeline::{DaemonError, serve};
 use timeloom_timeline_protocol::{
     Answer, BindingEvent, PlainRequirement, RefusalCode, RequestKind, TimelineScale, decode,
 };
 use timeloom_timeline_protocol::{ClientError, Connection, Directory, TimelineName};
-use timeloom_traces::Traces;
 
 /// A timeline whose reference is the machine's own clock, which is true by definition.
 const OWN: &str = r#"

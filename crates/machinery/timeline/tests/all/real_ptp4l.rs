@@ -9,7 +9,7 @@ use crate::common::net::{Cable, INTERFACE, Running, find};
 use crate::common::{config, realtime_ns, wait_for};
 use timeloom_clock::quality::Status;
 use timeloom_publish::PageReader;
-use timeloom_testing::eventually;
+use timeloom_test_support::eventually;
 use timeloom_timeline::serve;
 use timeloom_timeline_protocol::Connection;
 use timeloom_timeline_protocol::{Answer, PlainRequirement, RequestKind};

@@ -9,7 +9,7 @@ use timeloom_clock::quality::Status;
 use timeloom_publish::PageCounter;
 use timeloom_publish::foreign::clockbound::{ClockStatus, Seconds, SegmentV2, SegmentV3};
 use timeloom_publish::{PageReader, now_ticks};
-use timeloom_testing::own_address;
+use timeloom_test_support::own_address;
 use timeloom_timeline::{Daemon, LocalClock, serve};
 
 const TAI_NS: i64 = 37_000_000_000;

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 
 use timeloom_clock::quality::Status;
 use timeloom_publish::CoreScale;
-pub(crate) use timeloom_testing::wait_for;
+pub(crate) use timeloom_test_support::wait_for;
 use timeloom_time::{Instant as At, Rate};
 use timeloom_timeline::config::DaemonConfig;
 use timeloom_timeline::{Daemon, serve};

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use clap::Args;
-use timeloom_exit::{Failure, note};
 use timeloom_guest::parse_span;
 use timeloom_run::agent::{
     AgreedSession, GpioPins, LineSettings, MachineWire, NetworkedWire, StandaloneWire, Udp,
 };
+use timeloom_run::exit::{Failure, note};
 use timeloom_time::Duration;
 
 /// Timeouts of an agent for its end of the wire.

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use timeloom_exit::{Failure, say};
 use timeloom_run::agent::{AgentDescription, AgentTimeline, Description, describe};
+use timeloom_run::exit::{Failure, say};
 use timeloom_time::{Duration, Instant};
 
 use super::{Finding, Need, State, code, print, verdict};

@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use timeloom_exit::Failure;
 use timeloom_guest::{ClockOptions, CommandSpec, FreezeKind, Output, Session, SessionOptions};
+use timeloom_run::exit::Failure;
 use timeloom_sys::trial;
 use timeloom_time::Instant;
 

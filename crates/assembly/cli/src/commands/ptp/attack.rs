@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use timeloom_exit::{Failure, say};
 use timeloom_ptp_io::lab::{self, LabAttack};
+use timeloom_run::exit::{Failure, say};
 use timeloom_time::Duration;
 
 use super::lab::LabFiles;

@@ -6,12 +6,12 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use timeloom_exit::{Failure, note};
 use timeloom_ptp_io::keys::GroupFile;
 use timeloom_ptp_io::{
     Auth, DelayMechanism, EntryForm, Evidence, Feed, LineWriter, ProgramControl, ProgramOptions,
     PtpProgram, Role, Stamping, SteeredSystemClock, TimeInterval, Transport, profile_named,
 };
+use timeloom_run::exit::{Failure, note};
 use timeloom_time::Duration;
 
 use super::policy::{AuthName, PolicyArgument};

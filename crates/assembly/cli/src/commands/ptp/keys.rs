@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use timeloom_exit::{Failure, say};
 use timeloom_ptp_io::keys::{
     KeyDirectory, SignRequest, make_authority, make_node, rotate, sign_ring, suite_name,
 };
 use timeloom_ptp_io::{PtpInterface, Suite};
+use timeloom_run::exit::{Failure, say};
 
 /// Kind of the keys of a clock.
 #[derive(Clone, Copy, ValueEnum)]

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use timeloom_exit::{Failure, say};
 use timeloom_ptp_io::keys::GroupFile;
 use timeloom_ptp_io::lab::{
     LabAttack, LabAuth, LabNodeKind, LabOptions, LabReport, OffsetSpread, PEACE, run,
@@ -12,6 +11,7 @@ use timeloom_ptp_io::lab::{
 use timeloom_ptp_io::{
     DelayMechanism, EntryForm, KernelRandom, ProgramControl, RandomSource, SyncVerdict,
 };
+use timeloom_run::exit::{Failure, say};
 use timeloom_time::Duration;
 
 use super::clock::{Carrier, Delay, listen_to_signals};

@@ -3,8 +3,8 @@
 use std::str::FromStr;
 
 use clap::ValueEnum;
-use timeloom_exit::Failure;
 use timeloom_ptp_io::{SignatureChannel, Suite, TimeInterval, VerificationPolicy};
+use timeloom_run::exit::Failure;
 use timeloom_time::{Duration, ParseTimeError};
 
 /// Way in which corrections are protected.

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 
-use timeloom_testing::{need, need_root};
+use timeloom_test_support::{need, need_root};
 
 use super::Scratch;
 

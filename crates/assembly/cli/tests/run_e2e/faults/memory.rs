@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use timeloom_testing::MemoryLimit;
+use timeloom_test_support::MemoryLimit;
 
 use crate::endings::{assert_recorded, assert_recovered, long, under_way, wait_for_signals};
 use crate::support::{Finished, Lab, Running, Scenario, patiently};

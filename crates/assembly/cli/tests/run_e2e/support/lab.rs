@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use timeloom_results::{Manifest, RunDirectory};
-use timeloom_traces::Traces;
+use timeloom_test_support::Traces;
 
 use super::Scenario;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use timeloom_calls::{CALLS, NEWEST};
+use timeloom_abi::calls::{CALLS, NEWEST};
 
 use super::*;
 
@@ -117,7 +117,7 @@ fn each_row_states_the_reason_the_affected_programs_and_the_way_out() {
 /// Checks that one or two rows describe each option reported at run time, under the option's name.
 #[test]
 fn each_named_option_of_a_socket_has_a_row() {
-    for option in timeloom_calls::SOCKET_OPTIONS {
+    for option in timeloom_abi::calls::SOCKET_OPTIONS {
         let name = option.name.trim_start_matches("setsockopt(");
         let name = name.trim_end_matches(')');
         let mut rows = GROUPS.iter().flat_map(|(_, rows)| rows.iter());

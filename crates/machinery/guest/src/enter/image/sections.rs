@@ -7,7 +7,7 @@
 
 use object::read::elf::{ElfFile64, SectionHeader};
 use object::{Endianness, elf};
-use timeloom_page::PAGE_SIZE;
+use timeloom_abi::PAGE_SIZE;
 
 /// Appends the headers of the mapped sections to the image's `bytes`.
 pub(super) fn append(linked: &ElfFile64<'_, Endianness>, bytes: &mut Vec<u8>) {

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use rustix::fs::{MemfdFlags, memfd_create};
 
-use timeloom_calls::{Handler, calls};
+use timeloom_abi::calls::{Handler, calls};
 
 /// Stack use of a function by itself, and the functions that it calls.
 #[derive(Default)]

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use timeloom_page::PageTime;
+use timeloom_abi::PageTime;
 use timeloom_time::{Instant, Virtual};
 
 use crate::clock::{Clock, HostInstant};

@@ -9,14 +9,14 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-pub(crate) use timeloom_testing::eventually;
-use timeloom_traces::Traces;
+use timeloom_test_support::Traces;
+pub(crate) use timeloom_test_support::eventually;
 
 use super::{PATIENCE, Scratch, unique};
 
 /// Returns the path of the `timeloom` program that was built with the tests.
 pub(crate) fn timeloom() -> PathBuf {
-    super::ready("timeloom").unwrap_or_else(|| timeloom_testing::built("timeloom"))
+    super::ready("timeloom").unwrap_or_else(|| timeloom_test_support::built("timeloom"))
 }
 
 /// User that runs `timeloom`.
@@ -279,7 +279,7 @@ impl Drop for Running {
 
 /// Returns the processes that map a clock page of a session with exactly this name.
 pub(crate) fn processes_of(session: &str) -> Vec<i32> {
-    let page = format!("timeloom-page-{session}");
+    let page = format!("timeloom-abi-{session}");
     let own = std::process::id() as i32;
     let is_of = |pid: &i32| {
         let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();

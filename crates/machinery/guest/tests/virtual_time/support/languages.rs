@@ -5,7 +5,7 @@
 use std::ffi::OsString;
 use std::process::Command;
 
-use timeloom_testing::need;
+use timeloom_test_support::need;
 
 use super::build::{built, must_run, source};
 

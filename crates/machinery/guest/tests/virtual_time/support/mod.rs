@@ -15,7 +15,7 @@ pub(crate) use differential::{
     ATTEMPTS, Difference, Differential, PAUSE, differences, may_be_the_machines, natively,
 };
 pub(crate) use lines::{Line, Lines};
-pub(crate) use timeloom_testing::PATIENCE;
+pub(crate) use timeloom_test_support::PATIENCE;
 pub(crate) use world::{Gate, Program, World, pipe};
 
 use std::os::unix::fs::PermissionsExt;

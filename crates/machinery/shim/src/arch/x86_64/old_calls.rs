@@ -1,6 +1,6 @@
 //! Older calls that newer ones supersede, and that newer architectures lack.
 
-use timeloom_calls::number;
+use timeloom_abi::calls::number;
 
 use crate::abi::{NS_PER_S, Timespec};
 use crate::clock;

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use super::*;
 use crate::source::chrony_codec::tests::{reply, statement};
 use crate::source::realtime_line::tests::pair;
-use timeloom_testing::eventually;
+use timeloom_test_support::eventually;
 use timeloom_timeline_protocol::TimelineScale;
 
 /// State and behaviour of the scripted chronyd.

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use timeloom_clock::quality::{Stamp, Status};
 use timeloom_publish::PageReader;
-pub(crate) use timeloom_testing::wait_for;
+pub(crate) use timeloom_test_support::wait_for;
 use timeloom_timeline::config::DaemonConfig;
 
 /// Returns a configuration with these timelines and `directory`.

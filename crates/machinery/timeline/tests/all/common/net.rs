@@ -23,7 +23,7 @@ impl Cable {
     /// # Panics
     /// Panics without the right to create namespaces.
     pub(crate) fn lay() -> Self {
-        timeloom_testing::need_root();
+        timeloom_test_support::need_root();
         let ends = ["one", "two"].map(|name| Namespace::create(name).expect("a namespace"));
         let other = format!("/proc/{}/fd/{}", std::process::id(), ends[1].as_raw_fd());
         let ip = |end: usize, arguments: &str| {
