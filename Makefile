@@ -7,7 +7,7 @@ include packaging/packages.mk
 # Third-party clients, which `timeloom bench timeline` measures beside Timeloom's.
 PEERS := crates/evidence/bench/peers/Cargo.toml
 # Exact runs over MPI, which is not part of the product.
-MPI := crates/machinery/peering/mpi/Cargo.toml
+MPI := crates/machinery/emulation/mpi/Cargo.toml
 
 .PHONY: help build demo agents-pauses skip-loss iperf-pauses ieee13-agents test test-bridges test-variants test-sdn test-report test-serve test-faults fuzz bpf miri sanitize soak scale demand scale-engines search-accord test-mpi test-aarch64 test-phc test-vm test-vm-memory test-vm-datapath test-agents-vm test-gpio test-foreign proof-timeline robot-cell bench lint docs test-docs deny fmt clean
 

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use timeloom_bus::AwaitedMachine;
+use timeloom_emulation::{EngineGroup, Unrest};
 use timeloom_guest::ComponentText;
 use timeloom_net::Owner;
 use timeloom_plant::PausedPlant;
-use timeloom_portal::{EngineGroup, Unrest};
 use timeloom_time::Duration;
 use tracing::debug;
 

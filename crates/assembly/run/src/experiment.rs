@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration as StdDuration;
 
 use timeloom_bus::Bus;
+use timeloom_emulation::Tunnels;
 use timeloom_fabric::Fabric;
 use timeloom_guest::{Compute, GranterCheck, HoldError, Session, UnhandledCall};
-use timeloom_portal::Tunnels;
 use timeloom_results::{
     Caveat, CheckResult, ClockAction, Manifest, Outcome, Recorder, RunDirectory,
 };

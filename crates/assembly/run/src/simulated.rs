@@ -16,13 +16,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use timeloom_fabric::{Fabric, LossDetection, VirtualCubic};
-use timeloom_guest::Clock;
-use timeloom_net::{Node, Owner};
-use timeloom_portal::{
+use timeloom_emulation::{
     Address, ArrivalCallback, EngineGroup, FollowedClock, PacketOptions, PacketPort, Port, Portals,
     Tap,
 };
+use timeloom_fabric::{Fabric, LossDetection, VirtualCubic};
+use timeloom_guest::Clock;
+use timeloom_net::{Node, Owner};
 use timeloom_results::Caveat;
 use timeloom_results::{NodeKind, RunDirectory, Topology};
 use timeloom_scenario::{EngineFailure, Fault, Mode, NETWORK, Parts, Plan, Simulated};

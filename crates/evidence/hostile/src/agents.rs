@@ -63,7 +63,7 @@ fn beside_nothing(read: impl FnOnce(&Path)) {
 /// (little-endian; 0 for none), then frames of 17 bytes (8 for a number, 8 for the departure, one
 /// for the length).
 pub(crate) fn tunnel(input: &[u8]) {
-    timeloom_portal::fuzzing::datagram(input);
+    timeloom_emulation::fuzzing::datagram(input);
     let (rate, frames) = split::<8>(input);
     let rate = Some(u64::from_le_bytes(rate)).filter(|rate| *rate != 0);
     let frame = |bytes: &[u8]| {
@@ -73,7 +73,7 @@ pub(crate) fn tunnel(input: &[u8]) {
         (u64::from_le_bytes(number), at, rest[0])
     };
     let frames: Vec<_> = frames.chunks_exact(17).map(frame).collect();
-    timeloom_portal::fuzzing::line(&frames, rate);
+    timeloom_emulation::fuzzing::line(&frames, rate);
 }
 
 /// Tests the bytes that a host on the pause bus receives.

@@ -4,17 +4,17 @@
 use std::net::Ipv6Addr;
 use std::sync::LazyLock;
 
+use timeloom_emulation::peering::codec::Statics;
+use timeloom_emulation::peering::datagram::{DatagramBody, DatagramHeader, DatagramReader, Key};
+use timeloom_emulation::peering::exact::PacketBatch;
+use timeloom_emulation::peering::message::Messages;
+use timeloom_emulation::peering::peer::{Peer, PeerConfig};
 use timeloom_engine::Engine;
 use timeloom_net::topology::{dumbbell, gml, graphml};
 use timeloom_net::{
     Checksum, LARGE, LinkConfig, NetworkBuilder, OffloadedWork, PacketSize, Pattern, QueueConfig,
     TcpConfig, TrafficConfig, Train, TrainProtocol, World,
 };
-use timeloom_peering::codec::Statics;
-use timeloom_peering::datagram::{DatagramBody, DatagramHeader, DatagramReader, Key};
-use timeloom_peering::exact::PacketBatch;
-use timeloom_peering::message::Messages;
-use timeloom_peering::peer::{Peer, PeerConfig};
 use timeloom_time::{Duration, Instant};
 
 /// Tests frames that a hostile program sends at a host's port of a simulated network, with

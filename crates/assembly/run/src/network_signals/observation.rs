@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, Sender};
 
+use timeloom_emulation::peering::AdjacencyReport;
 use timeloom_net::{FluidLinkStats, LinkStats, Owner, PortId, World};
-use timeloom_peering::AdjacencyReport;
 use timeloom_scenario::{Background, NamedCable, Parts, Simulated};
 use timeloom_time::{Duration, Instant, Virtual};
 

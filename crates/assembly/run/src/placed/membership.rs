@@ -11,11 +11,11 @@ use timeloom_bus::{
     AwaitedMachine, BoundSocket, BusPeer, Cause, DilatingWire, GpioPins, HaltReason, LineSettings,
     MachineWire, NetworkedWire, TestbedError, UdpError, Wire,
 };
-use timeloom_fabric::Fabric;
-use timeloom_guest::{Clock, Session};
-use timeloom_portal::{
+use timeloom_emulation::{
     FollowedClock, PacketOptions, PacketPort, TunnelConfig, TunnelKey, TunnelReport, Tunnels,
 };
+use timeloom_fabric::Fabric;
+use timeloom_guest::{Clock, Session};
 use timeloom_results::{Caveat, Remedy};
 use timeloom_scenario::{Plan, TunnelEnd};
 use timeloom_time::{ClockMap, Dilation, Duration, Instant, Virtual, Wall};

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use timeloom_bus::{BusKey, parse_key};
-use timeloom_portal::TunnelKey;
+use timeloom_emulation::TunnelKey;
 use timeloom_sys::secret::{self, SecretError, SecretFault};
 
 /// Key of the agents: a peer that has it can run programs on them.

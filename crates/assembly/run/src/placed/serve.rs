@@ -17,7 +17,7 @@ use timeloom_bus::{
     BoundSocket, BusPeer, CommonTimeline, GpioPins, MachineTimeline, NoPins, PinNames,
     SystemTimeline, UdpError, prove,
 };
-use timeloom_portal::TunnelKey;
+use timeloom_emulation::TunnelKey;
 use timeloom_scenario::{Plan, ScenarioErrors};
 use timeloom_time::Duration;
 

@@ -11,11 +11,11 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use timeloom_emulation::peering::datagram::Key;
+use timeloom_emulation::peering::peer::PeerConfig;
+use timeloom_emulation::peering::{Endpoint, Socket};
+use timeloom_emulation::{FollowedClock, PacketPort, Port, PortalError, Portals, Tap};
 use timeloom_net::Owner;
-use timeloom_peering::datagram::Key;
-use timeloom_peering::peer::PeerConfig;
-use timeloom_peering::{Endpoint, Socket};
-use timeloom_portal::{FollowedClock, PacketPort, Port, PortalError, Portals, Tap};
 use timeloom_scenario::ScenarioErrors;
 use timeloom_sys::descriptor;
 use timeloom_sys::schedule::{SchedulingPolicy, set_policy};
@@ -243,7 +243,7 @@ fn outlets(engine: Engine<'_>, mouth: &Mouth) -> Outlets {
     let view = network_signals::view(engine.plan, engine.simulated, engine.here);
     let [captured, saw, noted, died] = [(); 4].map(|()| mouth.clone());
     let watches = !captures::ports(engine.plan, engine.simulated).is_empty();
-    let capture: timeloom_portal::CaptureSink = Box::new(move |port, at, wall, frame: &[u8]| {
+    let capture: timeloom_emulation::CaptureSink = Box::new(move |port, at, wall, frame: &[u8]| {
         // The channel is open: the writer ends after this thread, unless the connection to the run
         // is lost.
         let _ = captured.send(Outgoing::Captured(Captured {

@@ -7,8 +7,8 @@ use std::net::IpAddr;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
+use timeloom_emulation::{CaptureProgressCallback, CaptureSink};
 use timeloom_net::{Owner, PortId, World};
-use timeloom_portal::{CaptureProgressCallback, CaptureSink};
 use timeloom_results::RunDirectory;
 use timeloom_scenario::{NamedCable, Plan, Simulated};
 use timeloom_time::{Instant, Utc};

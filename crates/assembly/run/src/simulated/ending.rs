@@ -2,9 +2,9 @@
 //! cannot be trusted.
 
 use serde::{Deserialize, Serialize};
+use timeloom_emulation::EmulationReport;
+use timeloom_emulation::peering::AdjacencyReport;
 use timeloom_net::{Owner, TcpTimerStats};
-use timeloom_peering::AdjacencyReport;
-use timeloom_portal::EmulationReport;
 use timeloom_results::{Caveat, Remedy};
 use timeloom_scenario::Parts;
 use timeloom_time::Duration;

@@ -5,18 +5,18 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use serde::{Deserialize, Serialize};
-use timeloom_engine::Limit;
-use timeloom_fabric::VirtualCubic;
-use timeloom_guest::Compute;
-use timeloom_net::{Node, Owner, World};
-use timeloom_peering::datagram::Key;
-use timeloom_peering::peer::PeerConfig;
-use timeloom_peering::{Endpoint, Portal as PeeringPortal};
-use timeloom_portal::{
+use timeloom_emulation::peering::datagram::Key;
+use timeloom_emulation::peering::peer::PeerConfig;
+use timeloom_emulation::peering::{Endpoint, Portal as PeeringPortal};
+use timeloom_emulation::{
     CaptureProgressCallback, CaptureSink, Emulation, EmulationOptions, EmulationReport,
     FollowedClock, FrameArrivalCallback, GroupMember, PanicCallback, Portals, SampleCallback,
     Timing,
 };
+use timeloom_engine::Limit;
+use timeloom_fabric::VirtualCubic;
+use timeloom_guest::Compute;
+use timeloom_net::{Node, Owner, World};
 use timeloom_scenario::{Background, EngineMode, Engines, Parts, Plan, Simulated};
 use timeloom_sys::clock::{tick, wall_now};
 use timeloom_time::{Duration, Instant, Utc, Virtual};

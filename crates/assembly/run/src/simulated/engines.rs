@@ -6,11 +6,11 @@ use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::Arc;
 
+use timeloom_emulation::PanicCallback;
+use timeloom_emulation::peering::datagram::Key;
+use timeloom_emulation::peering::peer::PeerConfig;
+use timeloom_emulation::peering::{Endpoint, Ring, Socket};
 use timeloom_net::Owner;
-use timeloom_peering::datagram::Key;
-use timeloom_peering::peer::PeerConfig;
-use timeloom_peering::{Endpoint, Ring, Socket};
-use timeloom_portal::PanicCallback;
 use timeloom_scenario::{EngineFailure, EngineMode, Parts};
 use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Rate};

@@ -19,9 +19,9 @@ use std::sync::mpsc::{self, Receiver as Inbox};
 use std::thread::JoinHandle;
 use std::time::Duration as StdDuration;
 
+use timeloom_emulation::{CaptureSink, PanicCallback, Port};
 use timeloom_guest::Clock;
 use timeloom_net::Owner;
-use timeloom_portal::{CaptureSink, PanicCallback, Port};
 use timeloom_results::Caveat;
 use timeloom_sys::schedule::{SchedulingPolicy, set_policy};
 

@@ -1,9 +1,9 @@
 //! Division of a network among several engines: assignment of the nodes, and the estimated cost.
 
+use timeloom_emulation::peering::partition::{self, Proposal};
+use timeloom_emulation::peering::{Cut, CutError};
 use timeloom_guest::Compute;
 use timeloom_net::{Node, Owner, World};
-use timeloom_peering::partition::{self, Proposal};
-use timeloom_peering::{Cut, CutError};
 
 use super::{Fault, Maker, Uplinks, addresses};
 use crate::plan::{EngineMode, Engines, Plan};

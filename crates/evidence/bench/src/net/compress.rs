@@ -5,10 +5,10 @@
 //! are sent with all their bytes, several in a datagram; LZ4 removes what they have in common:
 //! headers, and data that the program repeats.
 
+use timeloom_emulation::peering::codec::Statics;
+use timeloom_emulation::peering::datagram::{DatagramBody, OVERHEAD};
 use timeloom_engine::Random;
 use timeloom_net::{Packet, PacketKind, PortId};
-use timeloom_peering::codec::Statics;
-use timeloom_peering::datagram::{DatagramBody, OVERHEAD};
 use timeloom_time::{Duration, Instant};
 
 use super::model::thread_cpu_s;

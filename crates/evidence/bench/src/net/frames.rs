@@ -9,14 +9,14 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
+use timeloom_emulation::peering::Gateway;
+use timeloom_emulation::peering::exact::PacketBatch;
+use timeloom_emulation::peering::message::Messages;
+use timeloom_emulation::{PacketOptions, PacketPort, Port, ReceiveResult, TxStatus};
 use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Engine, Lateness, Limit};
 use timeloom_fabric::{MacAddress, Namespace, Plug, connect};
 use timeloom_net::{Frame, LARGE, OffloadedWork, World};
-use timeloom_peering::Gateway;
-use timeloom_peering::exact::PacketBatch;
-use timeloom_peering::message::Messages;
-use timeloom_portal::{PacketOptions, PacketPort, Port, ReceiveResult, TxStatus};
 use timeloom_time::{Duration, Instant, Wall};
 
 use super::free::{Came, Counted};

@@ -7,12 +7,12 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time;
 
+use timeloom_emulation::Port;
+use timeloom_emulation::peering::datagram::Key;
+use timeloom_emulation::peering::peer::{BatchingPolicy, PeerConfig, PeerStats};
+use timeloom_emulation::peering::{Cut, Endpoint, Gateway, Pause, Portal, run};
 use timeloom_engine::{Engine, Limit, Pace, Paced};
 use timeloom_net::{Owner, World};
-use timeloom_peering::datagram::Key;
-use timeloom_peering::peer::{BatchingPolicy, PeerConfig, PeerStats};
-use timeloom_peering::{Cut, Endpoint, Gateway, Pause, Portal, run};
-use timeloom_portal::Port;
 use timeloom_sys::wall_now;
 use timeloom_time::{ClockMap, Duration, Instant, Rate};
 

@@ -12,9 +12,9 @@ use std::ptr::{self, NonNull};
 use std::sync::OnceLock;
 
 use libloading::Library;
+use timeloom_emulation::{Port, ReceiveResult, TxStatus};
 use timeloom_fabric::Namespace;
 use timeloom_net::{Frame, LARGE, OffloadedWork};
-use timeloom_portal::{Port, ReceiveResult, TxStatus};
 
 use crate::error::BenchError;
 

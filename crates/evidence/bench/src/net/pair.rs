@@ -3,13 +3,13 @@
 use std::sync::Barrier;
 use std::time;
 
+use timeloom_emulation::peering::Cut;
+use timeloom_emulation::peering::exact::{self, Shared};
 use timeloom_engine::Engine;
 use timeloom_net::topology::dumbbell;
 use timeloom_net::{
     Arrival, NetworkBuilder, Node, Owner, PacketSize, Pattern, TcpConfig, TrafficConfig, World,
 };
-use timeloom_peering::Cut;
-use timeloom_peering::exact::{self, Shared};
 use timeloom_time::{Duration, Instant, Virtual};
 
 use super::model::{go_first, own_core, ppp, refused, thread_cpu_s};

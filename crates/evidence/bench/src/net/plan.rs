@@ -1,7 +1,7 @@
 //! Estimate of the speed of a thousand engines, each on its own machine, by simulation.
 //!
 //! A network of a thousand sites is cut into more and more parts. The parts run one after the other
-//! in one thread, window by window as in `timeloom_peering::exact`, and the events, sent packets
+//! in one thread, window by window as in `timeloom_emulation::peering::exact`, and the events, sent packets
 //! and received packets of each engine in each window are counted. Only unit costs are measured:
 //! those of one event, one packet between engines, one datagram, and one agreement of two threads.
 //!
@@ -11,12 +11,12 @@
 
 use std::time;
 
+use timeloom_emulation::peering::Cut;
+use timeloom_emulation::peering::exact::{self, Exchange, PacketBatch, Shared};
+use timeloom_emulation::peering::partition;
+use timeloom_emulation::peering::peer::PeerConfig;
 use timeloom_engine::{Engine, Random};
 use timeloom_net::{LinkConfig, NetworkBuilder, Owner, PacketSize, Pattern, TrafficConfig, World};
-use timeloom_peering::Cut;
-use timeloom_peering::exact::{self, Exchange, PacketBatch, Shared};
-use timeloom_peering::partition;
-use timeloom_peering::peer::PeerConfig;
 use timeloom_run::exit::note;
 use timeloom_time::{Duration, Instant, Virtual};
 

@@ -7,8 +7,8 @@
 use std::process::Command;
 use std::time::Duration as StdDuration;
 
+use timeloom_emulation::EmulationOptions;
 use timeloom_fabric::Fabric;
-use timeloom_portal::EmulationOptions;
 use timeloom_time::Duration;
 
 use super::BENCH;

@@ -12,11 +12,11 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration as StdDuration;
 
 use serde_json::Value;
-use timeloom_fabric::{Fabric, LinkSpec, NetworkSpec, OpenFlowSpec, StationSpec};
-use timeloom_net::{LinkConfig, NetworkBuilder};
-use timeloom_portal::{
+use timeloom_emulation::{
     Emulation, EmulationOptions, ManualClock, PacketOptions, PacketPort, Portals, Timing,
 };
+use timeloom_fabric::{Fabric, LinkSpec, NetworkSpec, OpenFlowSpec, StationSpec};
+use timeloom_net::{LinkConfig, NetworkBuilder};
 use timeloom_time::{Duration, Rate};
 
 use super::plot::Table;

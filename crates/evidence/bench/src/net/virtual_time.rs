@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as StdDuration;
 
 use serde_json::Value;
+use timeloom_emulation::{EmulationReport, FollowedClock, Timing};
 use timeloom_guest::{Clock, CommandSpec, Guest, Output, Session};
-use timeloom_portal::{EmulationReport, FollowedClock, Timing};
 use timeloom_sys::command::Signal;
 use timeloom_time::{ClockMap, Virtual, Wall};
 

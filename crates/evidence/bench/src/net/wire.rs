@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time;
 
+use timeloom_emulation::peering::Socket;
+use timeloom_emulation::peering::codec::Statics;
+use timeloom_emulation::peering::datagram::Key;
+use timeloom_emulation::peering::peer::{Datagrams, Peer, PeerConfig};
 use timeloom_engine::Engine;
 use timeloom_net::{Owner, Packet, World};
-use timeloom_peering::Socket;
-use timeloom_peering::codec::Statics;
-use timeloom_peering::datagram::Key;
-use timeloom_peering::peer::{Datagrams, Peer, PeerConfig};
 use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Instant};
 
@@ -348,11 +348,11 @@ fn flat(datagram: usize, span: time::Duration) -> Result<Carried, BenchError> {
 /// Returns the bytes of datagrams per packet, and the number of packets.
 fn size(statics: &Statics, packets: &[Packet]) -> (f64, u64) {
     let key = Key::new([1; 32]);
-    let mut body = timeloom_peering::datagram::DatagramBody::default();
+    let mut body = timeloom_emulation::peering::datagram::DatagramBody::default();
     let (mut scratch, mut out, mut bytes, mut count) = (Vec::new(), Vec::new(), 0, 0);
-    let header = timeloom_peering::datagram::DatagramHeader::default();
+    let header = timeloom_emulation::peering::datagram::DatagramHeader::default();
     for packet in packets {
-        if body.len() + 96 > 1_400 - timeloom_peering::datagram::OVERHEAD {
+        if body.len() + 96 > 1_400 - timeloom_emulation::peering::datagram::OVERHEAD {
             count += body.count();
             scratch.clear();
             body.finish(true, &mut scratch);

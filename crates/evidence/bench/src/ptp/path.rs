@@ -14,7 +14,7 @@ mod figures;
 use std::collections::HashMap;
 use std::time::Duration as StdDuration;
 
-use timeloom_portal::Awake;
+use timeloom_emulation::Awake;
 use timeloom_ptp::Profile;
 use timeloom_wire::MessageType;
 use timeloom_wire::tlv::Suite;

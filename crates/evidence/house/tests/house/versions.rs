@@ -8,7 +8,7 @@ use std::path::Path;
 const STATED: [&str; 7] = [
     "Cargo.toml",
     "crates/evidence/bench/peers/Cargo.toml",
-    "crates/machinery/peering/mpi/Cargo.toml",
+    "crates/machinery/emulation/mpi/Cargo.toml",
     "fuzz/Cargo.toml",
     "pyproject.toml",
     "python/pyproject.toml",

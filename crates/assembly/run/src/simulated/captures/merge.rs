@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, mpsc};
 
+use timeloom_emulation::CaptureProgressCallback;
 use timeloom_net::{Owner, PortId};
-use timeloom_portal::CaptureProgressCallback;
 use timeloom_scenario::{NamedCable, Simulated};
 use timeloom_time::{Instant, Virtual, Wall};
 

@@ -14,9 +14,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration as StdDuration;
 
+use timeloom_emulation::Port;
 use timeloom_guest::Clock;
 use timeloom_net::Owner;
-use timeloom_portal::Port;
 use timeloom_results::Caveat;
 use timeloom_sys::{descriptor, wall_now};
 use timeloom_time::{Duration, Instant, Virtual};

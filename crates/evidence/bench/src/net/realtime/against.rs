@@ -3,8 +3,8 @@
 
 use std::os::fd::AsRawFd;
 
+use timeloom_emulation::{Address, Inet, Port, Tap};
 use timeloom_fabric::{Fabric, LinkSpec, NetworkSpec};
-use timeloom_portal::{Address, Inet, Port, Tap};
 
 use super::{
     Bed, Between, DELAY, GBIT, TerminatedChild, UDP, broken, higher, iperf3, namespaces,

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
+use timeloom_emulation::peering::datagram::Key;
+use timeloom_emulation::peering::peer::PeerConfig;
+use timeloom_emulation::peering::{Cut, Endpoint, Portal, Ring};
+use timeloom_emulation::{Address, Emulation, EmulationOptions, ManualClock, Portals, Tap, Timing};
 use timeloom_engine::Limit;
 use timeloom_fabric::{Fabric, NetworkSpec, StationSpec};
 use timeloom_net::{
     LinkConfig, NetworkBuilder, Node, Owner, PacketSize, Pattern, QueueConfig, TrafficConfig,
     World, topology,
 };
-use timeloom_peering::datagram::Key;
-use timeloom_peering::peer::PeerConfig;
-use timeloom_peering::{Cut, Endpoint, Portal, Ring};
-use timeloom_portal::{Address, Emulation, EmulationOptions, ManualClock, Portals, Tap, Timing};
 use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Rate};
 

@@ -4,8 +4,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration as StdDuration;
 
 use serde_json::Value;
+use timeloom_emulation::EmulationReport;
 use timeloom_fabric::Fabric;
-use timeloom_portal::EmulationReport;
 
 use super::{Bed, broken};
 use crate::error::BenchError;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration as StdDuration;
 
 use serde_json::Value;
+use timeloom_emulation::{Address, Emulation, EmulationOptions, ManualClock, Portals, Tap, Timing};
 use timeloom_fabric::{Fabric, NetworkSpec, StationSpec};
-use timeloom_portal::{Address, Emulation, EmulationOptions, ManualClock, Portals, Tap, Timing};
 use timeloom_time::Rate;
 
 use super::{Cell, Effort, SEGMENT_BYTES, Sending, kernels_name, network};
