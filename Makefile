@@ -9,7 +9,7 @@ PEERS := crates/evidence/bench/peers/Cargo.toml
 # Exact runs over MPI, which is not part of the product.
 MPI := crates/machinery/emulation/mpi/Cargo.toml
 
-.PHONY: help build demo agents-pauses skip-loss iperf-pauses ieee13-agents test test-bridges test-variants test-sdn test-report test-serve test-faults fuzz bpf miri sanitize soak scale demand scale-engines search-accord test-mpi test-aarch64 test-phc test-vm test-vm-memory test-vm-datapath test-agents-vm test-gpio test-foreign proof-timeline robot-cell bench lint docs test-docs deny fmt clean
+.PHONY: help build demo agents-pauses skip-loss iperf-pauses ieee13-agents test test-bridges test-variants test-sdn test-report test-serve test-faults fuzz bpf miri sanitize soak scale demand scale-engines search-agreement test-mpi test-aarch64 test-phc test-vm test-vm-memory test-vm-datapath test-agents-vm test-gpio test-foreign proof-timeline robot-cell bench lint docs test-docs deny fmt clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -66,8 +66,8 @@ sanitize: packages-build ## Unit tests of the crates with unsafe code under Addr
 soak: packages-demo build .venv/ready ## Long runs, paused a million times and over a virtual day: nothing grows; an hour and more
 	scripts/soak $(BINARY) runs/soak
 
-search-accord: ## Model checker of pauses, crashes and changes of the rate, three hosts; some gigabytes
-	$(CARGO) test --locked --release -p timeloom-accord --lib -- --ignored --nocapture --test-threads 1
+search-agreement: ## Model checker of pauses, crashes and changes of the rate, three hosts; some gigabytes
+	$(CARGO) test --locked --release -p timeloom-agreement --lib -- --ignored --nocapture --test-threads 1
 
 scale: packages-scale build ## How many hosts this machine carries: start, pause, memory, end; and beside Mininet
 	/usr/bin/python3 scripts/scale $(BINARY) runs/scale --simulated 1000 --mininet 16,64,128

@@ -4,7 +4,7 @@ use core::ffi::{c_int, c_void};
 use std::ffi::CString;
 
 use timeloom_time::Duration;
-use timeloom_timeline_client::{
+use timeloom_timeline::{
     BindError, Binding, Change, ClientError, Requirement, Status, Subscription,
 };
 

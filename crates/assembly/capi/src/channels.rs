@@ -5,8 +5,10 @@ use std::ffi::CString;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use timeloom_messages::{Channel, ChannelError, Endpoints, Envelope, ReceivedMessage, Seal};
 use timeloom_time::Instant;
+use timeloom_timeline::messages::{
+    Channel, ChannelError, Endpoints, Envelope, ReceivedMessage, Seal,
+};
 
 use crate::errors::{Code, bad_argument, fail};
 use crate::messages::bytes_of;

@@ -6,7 +6,7 @@ use std::ffi::CString;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use timeloom_time::{Duration, Instant};
-use timeloom_timeline_client::{Change, Degradation, Mode, Monotonic, Policy, Status};
+use timeloom_timeline::{Change, Degradation, Mode, Monotonic, Policy, Status};
 
 use crate::errors::{Code, bad_argument, fail};
 use crate::types::{CChange, CPolicy, CStamp};

@@ -6,7 +6,7 @@ use core::fmt::Display;
 use std::ffi::CString;
 
 use timeloom_guest::ControlError;
-use timeloom_timeline_client::{BindError, ClientError, OpenError, PastError, Status, WaitError};
+use timeloom_timeline::{BindError, ClientError, OpenError, PastError, Status, WaitError};
 
 /// C type `enum timeloom_error`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

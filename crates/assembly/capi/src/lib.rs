@@ -1,4 +1,4 @@
-//! Library `libtimeloom`: the functions of `timeloom-timeline-client` for C, and also messages and
+//! Library `libtimeloom`: the functions of `timeloom-timeline` for C, and also messages and
 //! holds. The header `include/timeloom.h` specifies the interface and its guarantees. This crate
 //! only translates.
 //!

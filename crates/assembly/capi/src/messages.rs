@@ -3,8 +3,8 @@
 use core::ffi::{c_char, c_int, c_void};
 use core::ptr::null;
 
-use timeloom_messages::{Envelope, MessageRefusal, Seal};
 use timeloom_time::Instant;
+use timeloom_timeline::messages::{Envelope, MessageRefusal, Seal};
 
 use crate::errors::{Code, bad_argument, fail};
 use crate::timelines::text;
@@ -96,7 +96,7 @@ pub(crate) unsafe extern "C" fn timeloom_message_write(
         act_at: (envelope.acts != 0).then(|| Instant::from_ns(envelope.act_at_ns)),
         payload,
     };
-    let written = timeloom_messages::write(seal.map(|seal| &seal.0), name, &envelope);
+    let written = timeloom_timeline::messages::write(seal.map(|seal| &seal.0), name, &envelope);
     // SAFETY: not NULL, and by contract a place for it.
     unsafe { *message_bytes = written.len() };
     if written.len() > room {
@@ -138,7 +138,7 @@ pub(crate) unsafe extern "C" fn timeloom_message_open(
         return bad_argument("envelope");
     };
     let since = since.map(CStamp::stamp);
-    match timeloom_messages::open(seal.map(|it| &it.0), name, message, since.as_ref()) {
+    match timeloom_timeline::messages::open(seal.map(|it| &it.0), name, message, since.as_ref()) {
         Ok(opened) => {
             *place = CEnvelope::from(&opened);
             Code::Done as c_int

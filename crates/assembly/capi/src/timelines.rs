@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use timeloom_time::Duration;
-use timeloom_timeline_client::{Directory, OpenError, Order, Refusal, Stamp, Timeline};
+use timeloom_timeline::{Directory, OpenError, Order, Refusal, Stamp, Timeline};
 
 use crate::errors::{Code, bad_argument, fail, fail_open, fail_past};
 use crate::types::CStamp;

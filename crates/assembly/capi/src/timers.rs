@@ -4,7 +4,7 @@ use core::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use timeloom_time::{Duration, Instant};
-use timeloom_timeline_client::Timer;
+use timeloom_timeline::Timer;
 
 use crate::errors::{Code, bad_argument, fail, fail_wait};
 use crate::timelines::CTimeline;

@@ -4,9 +4,7 @@ use core::ffi::{c_char, c_int, c_void};
 use core::mem::{offset_of, size_of};
 
 use timeloom_time::{Duration, Instant};
-use timeloom_timeline_client::{
-    Interval, Requirement, Schedule, Stamp, Status, TimelineId, WaitResult,
-};
+use timeloom_timeline::{Interval, Requirement, Schedule, Stamp, Status, TimelineId, WaitResult};
 
 /// C type `timeloom_stamp`.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,7 @@
 use core::ffi::c_int;
 
 use timeloom_time::{Duration, Instant};
-use timeloom_timeline_client::{Schedule, WaitError, WaitResult};
+use timeloom_timeline::{Schedule, WaitError, WaitResult};
 
 use crate::errors::{Code, bad_argument, fail, fail_wait};
 use crate::timelines::CTimeline;

@@ -2,9 +2,9 @@
 //! `timeloom` is built from the same crates.
 //!
 //! - [`time`]: instants, durations, rates and clock maps, the vocabulary.
-//! - [`timeline`]: client of a timeline, which can bind, read, compare and wait.
+//! - [`timeline`]: client of a timeline, which can bind, read, compare and wait; its pages in shared
+//!   memory, and the formats of other projects.
 //! - [`clock`]: models on which timelines are built: counters, oscillators, intervals.
-//! - [`publish`]: timeline pages in shared memory, and the formats of other projects.
 //! - [`scenario`] and [`run`]: from a scenario file to a finished run.
 //!
 //! ```no_run
@@ -17,8 +17,7 @@
 #![forbid(unsafe_code)]
 
 pub use timeloom_clock as clock;
-pub use timeloom_publish as publish;
 pub use timeloom_run as run;
 pub use timeloom_scenario as scenario;
 pub use timeloom_time as time;
-pub use timeloom_timeline_client as timeline;
+pub use timeloom_timeline as timeline;

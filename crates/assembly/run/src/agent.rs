@@ -7,7 +7,7 @@ pub use crate::placed::{
     AgentDescription, AgentError, AgentTimeline, Description, KeyFileError, Secret, Serve,
     SpreadError, describe, read_key,
 };
-pub use timeloom_accord::{LeadMode, OnSilence, Settings};
+pub use timeloom_agreement::{LeadMode, OnSilence, Settings};
 use timeloom_bus::{AgreedTestbed, Hold, TestbedError};
 pub use timeloom_bus::{
     BoundSocket, Bus, BusKey, BusPeer, CommonTimeline, GpioPins, HaltReason, LineSettings,

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use timeloom_guest::{Clock, Host};
-use timeloom_publish::MachineFrequency;
 use timeloom_scenario::Plan;
+use timeloom_timeline::shm::MachineFrequency;
 
 use crate::hosts::Hosts;
 use crate::record::{LOCAL, RunRecorder};
@@ -79,7 +79,7 @@ impl Follower<'_> {
 
 /// Records that the processor's frequency can no longer be read. The host's core keeps the last
 /// frequency that was read.
-fn lost(run_recorder: &RunRecorder, host: &str, error: &timeloom_publish::NoFrequency) {
+fn lost(run_recorder: &RunRecorder, host: &str, error: &timeloom_timeline::shm::NoFrequency) {
     run_recorder.event(
         LOCAL,
         host,

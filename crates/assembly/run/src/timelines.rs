@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use timeloom_clock::quality::Status;
 use timeloom_guest::{Clock, Host, TrueTime};
-use timeloom_publish::{Domain, PageReader, Reading};
 use timeloom_results::{RunDirectory, TIMELINE_JOURNAL, TIMELINES_CONFIG};
 use timeloom_scenario::{Host as HostSpec, Plan, Program, TimelineSpec};
 use timeloom_time::{Duration, Instant, Virtual};
-use timeloom_timeline_protocol::{StatusChange, TimelineScale, decode};
+use timeloom_timeline::protocol::{StatusChange, TimelineScale, decode};
+use timeloom_timeline::shm::{Domain, PageReader, Reading};
 
 use crate::error::RunError;
 use crate::hosts::Hosts;

@@ -4,9 +4,9 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 use timeloom_clock::counter::{CycleOptions, FrequencySource, FrequencyTrace, Governor};
-use timeloom_publish::MachineFrequency;
 use timeloom_sys::plain;
 use timeloom_time::Duration;
+use timeloom_timeline::shm::MachineFrequency;
 
 use crate::plan::Cycles;
 

@@ -5,8 +5,8 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
-use timeloom_publish::fuzzing::mend_region;
-use timeloom_publish::{
+use timeloom_timeline::shm::fuzzing::mend_region;
+use timeloom_timeline::shm::{
     CounterRelation, MOST_TIMELINES, PAGE_SIZE, Refusal, Region, RegionReader, RelationWriter,
 };
 
@@ -90,11 +90,11 @@ fn memory(bytes: &[u8]) -> File {
 /// Input: one byte for the size of the pieces minus one; then the stream.
 pub(crate) fn frames(input: &[u8]) {
     if let Some((piece, stream)) = input.split_first() {
-        timeloom_vm::fuzzing::stream(stream, usize::from(*piece) + 1);
+        timeloom_timelined::vm::fuzzing::stream(stream, usize::from(*piece) + 1);
     }
 }
 
 /// Tests messages of an emulator's monitor, which are lines of JSON.
 pub(crate) fn monitor(said: &[u8]) {
-    timeloom_vm::fuzzing::monitor(said);
+    timeloom_timelined::vm::fuzzing::monitor(said);
 }

@@ -6,14 +6,14 @@ use std::sync::LazyLock;
 
 use rustix::fs::{MemfdFlags, memfd_create};
 use timeloom_clock::quality::TimelineId;
-use timeloom_publish::foreign::chrony_sock::SockSample;
-use timeloom_publish::foreign::ntp_shm::ShmSample;
-use timeloom_publish::fuzzing::sum;
-use timeloom_publish::{
-    Domain, PAGE_SIZE, PageCounter, PageReader, PageSegment, PageWriter, WORDS,
-};
-use timeloom_timeline_protocol::{
+use timeloom_timeline::protocol::{
     DaemonMessage, FedSync, MOST_FEED_BYTES, Request, RequestKind, TimelineName, decode, encode,
+};
+use timeloom_timeline::shm::foreign::chrony_sock::SockSample;
+use timeloom_timeline::shm::foreign::ntp_shm::ShmSample;
+use timeloom_timeline::shm::fuzzing::sum;
+use timeloom_timeline::shm::{
+    Domain, PAGE_SIZE, PageCounter, PageReader, PageSegment, PageWriter, WORDS,
 };
 
 use crate::split;
@@ -97,7 +97,7 @@ static PAGE: LazyLock<File> = LazyLock::new(|| {
 ///
 /// Input: 8 bytes for the counter, then the words of one map and of the page.
 pub(crate) fn clock_page(input: &[u8]) {
-    timeloom_publish::fuzzing::clock_page(input);
+    timeloom_timeline::shm::fuzzing::clock_page(input);
 }
 
 /// Tests a page or sample in the format of another program.
@@ -107,7 +107,7 @@ pub(crate) fn foreign_page(input: &[u8]) {
     let (ticks, rest) = split::<8>(input);
     let (now_ns, page) = split::<8>(rest);
     let (ticks, now_ns) = (u64::from_le_bytes(ticks), i64::from_le_bytes(now_ns));
-    timeloom_timeline::fuzzing::foreign_page(page, ticks, now_ns);
+    timeloom_timelined::fuzzing::foreign_page(page, ticks, now_ns);
     if let Ok(sample) = SockSample::parse(page) {
         let again = SockSample::parse(&sample.emit());
         // The comparison uses the encoded bytes, because an offset may be NaN.
@@ -120,7 +120,7 @@ pub(crate) fn foreign_page(input: &[u8]) {
 
 /// Tests the response of a time server.
 pub(crate) fn time_server(packet: &[u8]) {
-    timeloom_timeline::fuzzing::time_server(packet);
+    timeloom_timelined::fuzzing::time_server(packet);
 }
 
 /// Tests a datagram between programs that share a timeline, and a pattern that selects receivers.
@@ -130,5 +130,5 @@ pub(crate) fn message(input: &[u8]) {
     let ([length], rest) = split::<1>(input);
     let (pattern, datagram) = rest.split_at(rest.len().min(length.into()));
     let pattern = core::str::from_utf8(pattern).unwrap_or_default();
-    timeloom_messages::fuzzing::message(pattern, datagram);
+    timeloom_timeline::messages::fuzzing::message(pattern, datagram);
 }

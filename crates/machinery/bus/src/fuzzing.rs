@@ -2,7 +2,7 @@
 //! handle datagrams of the pause bus from a sender without the key, and arbitrary content from a
 //! host that has the key. Not for other callers.
 
-use timeloom_accord::{
+use timeloom_agreement::{
     Datagram, HostId, HostOrder, Hosts, LeadMode, Member, MemberAction, OnSilence, Settings,
     TimelineReading,
 };

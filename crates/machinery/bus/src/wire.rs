@@ -3,7 +3,7 @@
 use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use timeloom_accord::HaltCause;
+use timeloom_agreement::HaltCause;
 use timeloom_sys::wall_now;
 use timeloom_time::{Dilation, Instant, Virtual};
 

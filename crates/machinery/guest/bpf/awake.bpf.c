@@ -284,7 +284,7 @@ int BPF_PROG(on_wakeup_new, struct task_struct *task) {
     return 0;
 }
 
-// Deadline of a wait that the kernel ends at once: its timeout is zero (timeloom_abi::ENDS_AT_ONCE).
+// Deadline of a wait that the kernel ends at once: its timeout is zero (timeloom_page::ENDS_AT_ONCE).
 #define ENDS_AT_ONCE (-0x7fffffffffffffffll - 1)
 
 // Reads where a thread that blocks stands in its program, and until when it waits there. Returns

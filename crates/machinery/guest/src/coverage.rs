@@ -10,7 +10,7 @@ pub fn coverage() -> String {
          To find out how Timeloom treats an interface that carries time, search this page for its name. The first table has the\n\
          system calls that Timeloom treats, the [second](#what-else-tells-or-takes-time) all other interfaces with time, and the\n\
          [third](#where-each-call-is-tested) the tests. Calls that are in neither of the first two tables run natively.\n\n\
-         A test writes this page from the table of calls (`crates/machinery/calls/src/table.rs`). Tests verify that the page\n\
+         A test writes this page from the table of calls (`crates/machinery/abi/src/calls/table.rs`). Tests verify that the page\n\
          has all system calls, and all options of sockets that are reported. `ioctl` commands, netlink, `/proc` and `/sys` are\n\
          listed by hand, so an interface of these may be missing.\n\n\
          | call | condition | treatment |\n|---|---|---|\n\

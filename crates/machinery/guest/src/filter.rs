@@ -4,7 +4,7 @@
 //! number alone. The kernel remembers that in a bitmap and does not even run the filter for such
 //! calls (`seccomp_cache_prepare`). Therefore the number is checked before anything else.
 //!
-//! The treatment of each call comes from the table of `timeloom-calls`.
+//! The treatment of each call comes from the table of `timeloom_abi::calls`.
 
 use libc::sock_filter;
 use timeloom_abi::calls::{

@@ -10,7 +10,7 @@
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
-use timeloom_timeline_protocol::FedSync;
+use timeloom_timeline::protocol::FedSync;
 use timeloom_wire::TimeInterval;
 
 use crate::{EvidenceLine, ProgramOptions, PtpError, Stamping, SyncLine, VerificationPolicy};

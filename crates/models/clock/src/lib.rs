@@ -15,7 +15,7 @@
 //! a simulated oscillator behind a lossy path, where true time is *known*, and check that every
 //! interval contains it.
 //!
-//! The crate reads no clock, starts no thread and opens no socket. `timeloom-publish` and the
+//! The crate reads no clock, starts no thread and opens no socket. `timeloom-timeline` and the
 //! daemon do.
 #![forbid(unsafe_code)]
 // Conversions state their result (see `timeloom_time::convert`). Tests count in small numbers.

@@ -1,6 +1,6 @@
 //! Filtering of text from programs, run directories and other machines for terminals.
 //!
-//! [`visible`] keeps the content of a text, for output; `timeloom-exit` applies it to all output of
+//! [`visible`] keeps the content of a text, for output; `timeloom_run::exit` applies it to all output of
 //! the programs. [`one_line`] makes a name that a program has chosen harmless within a message.
 //! Both have the same rule of characters.
 #![forbid(unsafe_code)]

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use timeloom_timeline::config::DaemonConfig;
-use timeloom_timeline::{Daemon, serve};
+use timeloom_timelined::config::DaemonConfig;
+use timeloom_timelined::{Daemon, serve};
 
 /// Returns the path of `libtimeloom`, which has been built with the tests.
 fn library() -> PathBuf {
@@ -52,8 +52,7 @@ fn timeline_of(directory: &Path) -> Daemon {
     .unwrap();
     config.directory = Some(directory.to_owned());
     let daemon = serve(&config).unwrap();
-    let timeline =
-        timeloom_timeline_client::Timeline::open_page(&directory.join("cell.page")).unwrap();
+    let timeline = timeloom_timeline::Timeline::open_page(&directory.join("cell.page")).unwrap();
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(120);
     while timeline.read().unwrap().interval().is_none() {
         assert!(std::time::Instant::now() < deadline, "never synchronised");

@@ -8,8 +8,8 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use timeloom_messages::{Channel, Endpoints, Seal};
-use timeloom_timeline_client::{Directory, Timeline};
+use timeloom_timeline::messages::{Channel, Endpoints, Seal};
+use timeloom_timeline::{Directory, Timeline};
 
 use crate::{compile, library, root, timeline_of};
 
@@ -92,7 +92,7 @@ fn rust_c_and_python_hear_each_other_and_no_forger() {
     let channel = Channel::open(Arc::clone(&timeline), "run", &endpoints, Some(seal));
     let channel = channel.expect("a channel");
     let (sender, heard) = mpsc::channel();
-    let told = move |message: &timeloom_messages::ReceivedMessage| {
+    let told = move |message: &timeloom_timeline::messages::ReceivedMessage| {
         let earliest = message.acted.interval().map(|it| it.earliest());
         assert!(earliest >= message.act_at && message.act_at.is_some());
         let _ = sender.send(message.key.clone());

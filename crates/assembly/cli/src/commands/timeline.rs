@@ -7,10 +7,10 @@ use clap::{Args, Subcommand};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use timeloom_run::exit::{Failure, note, say};
 use timeloom_time::Duration;
-use timeloom_timeline::DaemonError;
-use timeloom_timeline::config::{DaemonConfig, SourceConfig, TimelineConfig};
-use timeloom_timeline_client::Observation;
-use timeloom_timeline_protocol::{Directory, StampText, TimelineName, TimelineScale};
+use timeloom_timeline::Observation;
+use timeloom_timeline::protocol::{Directory, StampText, TimelineName, TimelineScale};
+use timeloom_timelined::DaemonError;
+use timeloom_timelined::config::{DaemonConfig, SourceConfig, TimelineConfig};
 
 #[derive(Subcommand)]
 pub(crate) enum Timeline {
@@ -92,7 +92,7 @@ impl Serve {
         let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT, SIGHUP])
             .map_err(|error| Failure::run(format!("catching signals: {error}")))?;
         let config = self.config()?;
-        let daemon = timeloom_timeline::serve(&config).map_err(|error| match error {
+        let daemon = timeloom_timelined::serve(&config).map_err(|error| match error {
             DaemonError::Config(_) | DaemonError::Taken { .. } => Failure::usage(error),
             DaemonError::System(..) => Failure::run(error),
         })?;
@@ -157,7 +157,7 @@ impl List {
             note!("timeloom: no timeline in {}", directory.path().display());
         }
         for name in names {
-            match timeloom_timeline_client::observe(&directory, &name) {
+            match timeloom_timeline::observe(&directory, &name) {
                 Ok(seen) => self.print(&seen),
                 Err(refusal) => note!("timeloom: {name}: {refusal}"),
             }
@@ -281,7 +281,7 @@ impl Watch {
 /// Returns the daemon's reasons why a timeline has no interval: the answers of those sources that
 /// have never given a time.
 fn reasons(directory: &Directory, name: &TimelineName) -> Vec<String> {
-    let Ok(seen) = timeloom_timeline_client::observe(directory, name) else {
+    let Ok(seen) = timeloom_timeline::observe(directory, name) else {
         return Vec::new();
     };
     let Some(daemon) = seen.daemon else {
@@ -301,7 +301,7 @@ fn reasons(directory: &Directory, name: &TimelineName) -> Vec<String> {
 
 /// Reads a timeline. If the name is unknown, the error lists the names that exist.
 fn read(directory: &Directory, name: &TimelineName) -> Result<StampText, Failure> {
-    timeloom_timeline_client::read(directory, name).map_err(|refusal| {
+    timeloom_timeline::read(directory, name).map_err(|refusal| {
         let names = directory.names();
         if names.contains(name) {
             return Failure::run(format!("{name}: {refusal}"));

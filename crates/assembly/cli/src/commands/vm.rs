@@ -14,12 +14,14 @@ use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use timeloom_guest::parse_span;
-use timeloom_publish::{PageCounter, SharedCounter, SharedCounterError};
 use timeloom_run::exit::{Failure, note, say};
 use timeloom_sys::vsock;
 use timeloom_time::Duration;
-use timeloom_timeline_protocol::TimelineName;
-use timeloom_vm::{GuestAgent, HostLink, Relay, RelayError, VSOCK_PORT, devices, monitor, qemu};
+use timeloom_timeline::protocol::TimelineName;
+use timeloom_timeline::shm::{PageCounter, SharedCounter, SharedCounterError};
+use timeloom_timelined::vm::{
+    GuestAgent, HostLink, Relay, RelayError, VSOCK_PORT, devices, monitor, qemu,
+};
 
 use super::timeline::DirectoryArg;
 

@@ -1,6 +1,6 @@
 //! Failures of agents and of the networks between them: which machines must stop, which must
 //! continue, and what they report. (Every order of such events is searched on the model, in
-//! `timeloom-accord`.)
+//! `timeloom-agreement`.)
 
 use std::collections::VecDeque;
 use std::net::UdpSocket;

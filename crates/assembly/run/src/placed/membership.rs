@@ -6,7 +6,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use timeloom_accord::Settings;
+use timeloom_agreement::Settings;
 use timeloom_bus::{
     AwaitedMachine, BoundSocket, BusPeer, Cause, DilatingWire, GpioPins, HaltReason, LineSettings,
     MachineWire, NetworkedWire, TestbedError, UdpError, Wire,

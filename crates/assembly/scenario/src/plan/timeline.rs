@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use timeloom_clock::RateError;
 use timeloom_time::Duration;
-use timeloom_timeline_protocol::TimelineScale;
+use timeloom_timeline::protocol::TimelineScale;
 
 use crate::read::{Fields, Read};
 use crate::words;

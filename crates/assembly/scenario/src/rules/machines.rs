@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use timeloom_guest::Tsc;
-use timeloom_publish::MOST_TIMELINES;
+use timeloom_timeline::shm::MOST_TIMELINES;
 
 use super::{Rules, at};
 use crate::plan::{MachineProfile, MachineSpec, Mode};

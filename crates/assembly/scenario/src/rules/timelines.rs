@@ -1,8 +1,8 @@
 //! Checks of timelines of hosts, with the rules of the daemon.
 
 use timeloom_time::Duration;
-use timeloom_timeline::config::{DaemonConfig, SourceConfig};
-use timeloom_timeline_protocol::TimelineName;
+use timeloom_timeline::protocol::TimelineName;
+use timeloom_timelined::config::{DaemonConfig, SourceConfig};
 
 use super::{Rules, at};
 use crate::plan::TimelineSpec;

@@ -8,7 +8,7 @@ use timeloom_clock::{ParseRateError, RateError};
 use timeloom_guest::{Compute, FileTimes, ProcFiles, Tsc};
 use timeloom_plant::modbus::{Encoding, Table};
 use timeloom_ptp::{Role, Transport};
-use timeloom_timeline_protocol::TimelineScale;
+use timeloom_timeline::protocol::TimelineScale;
 
 use super::{
     Addresses, BitRate, CapabilityName, CoreFrequency, Ipv4Interface, Ipv6Interface,

@@ -10,7 +10,7 @@ use std::hint::black_box;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use timeloom_publish::PageReader;
+use timeloom_timeline::shm::PageReader;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -1,7 +1,7 @@
 //! The processor's counter on which the pages of timelines are based.
 
 #[cfg(target_arch = "x86_64")]
-pub(super) use timeloom_publish::TscClock as Cycles;
+pub(super) use timeloom_timeline::shm::TscClock as Cycles;
 
 /// Type without values: on other architectures there is no such counter, and pages are based on
 /// CLOCK_MONOTONIC.
@@ -15,7 +15,7 @@ impl Cycles {
         Err(())
     }
 
-    pub(super) fn calibrate(self) -> Result<timeloom_publish::CoreScale, std::fmt::Error> {
+    pub(super) fn calibrate(self) -> Result<timeloom_timeline::shm::CoreScale, std::fmt::Error> {
         match self {}
     }
 }

@@ -6,8 +6,8 @@ use std::time::Duration as StdDuration;
 
 use timeloom_clock::TimelineTime;
 use timeloom_clock::counter::{CoreClock, CycleCounter as _, Frequency, SharedStrict, Strict};
-use timeloom_publish::{CoreCycles, PageReader};
 use timeloom_time::Instant;
+use timeloom_timeline::shm::{CoreCycles, PageReader};
 
 use super::BENCH;
 use super::cycles::Cycles;

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use timeloom_clock::RateError;
 use timeloom_clock::quality::{Status, TimelineId};
 use timeloom_clock::timeline::{LocalNow, Segment, UtcView, WatchLimits};
-use timeloom_publish::PageCounter;
-use timeloom_publish::foreign::clockbound::{ClockStatus, Seconds, SegmentV2, SegmentV3};
-use timeloom_publish::{CoreScale, PageReader, PageSegment, PageWriter, Refusal};
 use timeloom_time::{ClockMap, Duration, Instant};
+use timeloom_timeline::shm::PageCounter;
+use timeloom_timeline::shm::foreign::clockbound::{ClockStatus, Seconds, SegmentV2, SegmentV3};
+use timeloom_timeline::shm::{CoreScale, PageReader, PageSegment, PageWriter, Refusal};
 
 use super::cycles::Cycles;
 use crate::error::BenchError;

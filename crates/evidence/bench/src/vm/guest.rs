@@ -8,10 +8,10 @@ use std::path::Path;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use timeloom_timeline::config::DaemonConfig;
-use timeloom_timeline::{Daemon, serve};
-use timeloom_timeline_client::{Directory, Timeline};
-use timeloom_vm::{GuestAgent, HostLink, devices};
+use timeloom_timeline::{Directory, Timeline};
+use timeloom_timelined::config::DaemonConfig;
+use timeloom_timelined::vm::{GuestAgent, HostLink, devices};
+use timeloom_timelined::{Daemon, serve};
 
 use super::hungry::{Hunger, Working};
 use super::machine::PORT;

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
-use timeloom_publish::SharedCounter;
-use timeloom_timeline_client::{Directory, TimelineName};
-use timeloom_vm::{Relay, qemu};
+use timeloom_timeline::shm::SharedCounter;
+use timeloom_timeline::{Directory, TimelineName};
+use timeloom_timelined::vm::{Relay, qemu};
 
 use super::image::Parts;
 use super::mailbox::{self, Mailbox};

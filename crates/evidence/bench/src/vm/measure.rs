@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use serde::{Deserialize, Serialize};
-use timeloom_timeline_client::Timeline;
+use timeloom_timeline::Timeline;
 
 use super::mailbox::Mailbox;
 use crate::rounds::{Clock, Rounds};

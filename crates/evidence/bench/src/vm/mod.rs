@@ -24,8 +24,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use timeloom_publish::SharedCounter;
-use timeloom_timeline_client::Timeline;
+use timeloom_timeline::Timeline;
+use timeloom_timeline::shm::SharedCounter;
 
 use crate::error::BenchError;
 use crate::figure::Figure;

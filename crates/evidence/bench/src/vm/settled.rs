@@ -8,7 +8,7 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use timeloom_time::Duration as Length;
-use timeloom_timeline_client::{Change, Requirement, Timeline};
+use timeloom_timeline::{Change, Requirement, Timeline};
 
 /// Distance from the estimate to both ends of the interval that a timeline must keep before
 /// measurements.

@@ -8,9 +8,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use timeloom_timeline::config::DaemonConfig;
-use timeloom_timeline::{Daemon, serve};
-use timeloom_timeline_client::Directory;
+use timeloom_timeline::Directory;
+use timeloom_timelined::config::DaemonConfig;
+use timeloom_timelined::{Daemon, serve};
 
 use super::image::program;
 use super::mailbox::TAI_OFFSET_S;

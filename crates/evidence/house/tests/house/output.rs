@@ -1,4 +1,4 @@
-//! Checks that only `timeloom-exit` prints. It filters the output, most of which comes from
+//! Checks that only `timeloom_run::exit` prints. It filters the output, most of which comes from
 //! programs, other machines and other users' run directories.
 
 use std::fs;
@@ -16,7 +16,7 @@ const MACROS: [&str; 5] = ["println!", "eprintln!", "print!", "eprint!", "dbg!"]
 const HANDLE: &str = "stderr()";
 
 /// File that may print.
-const FILTER: &str = "crates/assembly/exit/src/output.rs";
+const FILTER: &str = "crates/assembly/run/src/exit/output.rs";
 
 /// Files that may use the handle, because they pass their streams on to a program.
 const MAY_USE_HANDLE: [&str; 2] = [
@@ -25,7 +25,7 @@ const MAY_USE_HANDLE: [&str; 2] = [
 ];
 
 /// Folder of a module that is compiled for tests only.
-const TESTS_ONLY: &str = "crates/models/accord/src/explore";
+const TESTS_ONLY: &str = "crates/models/agreement/src/explore";
 
 /// Returns the sources of all libraries and programs, relative to the root folder.
 fn sources() -> Vec<PathBuf> {
@@ -128,7 +128,7 @@ fn only_the_filter_of_output_prints() {
     }
     assert!(
         wrong.is_empty(),
-        "printed without a filter (use `note!` or `say!` of timeloom-exit): {wrong:#?}"
+        "printed without a filter (use `note!` or `say!` of timeloom_run::exit): {wrong:#?}"
     );
 }
 

@@ -8,7 +8,7 @@ use timeloom_house::Workspace;
 use crate::language::files_below;
 
 /// Pairs of enums that share most variants for a reason.
-const MAY: [([&str; 2], &str); 7] = [
+const MAY: [([&str; 2], &str); 5] = [
     (
         ["timeloom-net::Service", "timeloom-scenario::ServiceKind"],
         "a service of the model has the number of bytes, which is a key of its own in scenarios",
@@ -30,24 +30,10 @@ const MAY: [([&str; 2], &str); 7] = [
     ),
     (
         [
-            "timeloom-publish::TimeType",
-            "timeloom-timeline-protocol::TimelineScale",
-        ],
-        "a page states the offset of TAI from UTC together with the scale",
-    ),
-    (
-        [
             "timeloom-results::Reference",
             "timeloom-scenario::Reference",
         ],
         "the report's form is that of its file, with other keys than the scenario's",
-    ),
-    (
-        [
-            "timeloom-timeline-client::Change",
-            "timeloom-timeline-protocol::BindingEvent",
-        ],
-        "a message has the number of the binding, which is no concern of the program",
     ),
 ];
 

@@ -22,7 +22,7 @@ const MAY: [(&str, &str); 7] = [
         "memory shared with guests; the counter's instruction",
     ),
     (
-        "timeloom-publish",
+        "timeloom-timeline",
         "pages in shared memory, written and read by many",
     ),
     (

@@ -1,7 +1,7 @@
 //! Line between machines over a network: a hold on any machine stops all of them at the same
 //! instant.
 //!
-//! `timeloom-accord` makes the decisions. This module sends its datagrams over UDP, sealed with the
+//! `timeloom-agreement` makes the decisions. This module sends its datagrams over UDP, sealed with the
 //! key of the run, and executes its orders on a clock and its processes ([`AgreedTestbed`]).
 
 mod group;

@@ -2,7 +2,7 @@
 
 use data_encoding::HEXLOWER_PERMISSIVE;
 use subtle::ConstantTimeEq as _;
-use timeloom_accord::Datagram;
+use timeloom_agreement::Datagram;
 
 /// Key of a run, which all hosts of the run share and keep secret from others.
 #[derive(Clone)]

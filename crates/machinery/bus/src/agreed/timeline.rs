@@ -1,6 +1,6 @@
 //! Timeline that the hosts share, and the error with which this machine reads it.
 
-use timeloom_accord::TimelineReading;
+use timeloom_agreement::TimelineReading;
 use timeloom_clock::TimelineTime;
 use timeloom_sys::clock::{CivilOffset, civil_state};
 use timeloom_sys::wall_now;

@@ -17,7 +17,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration as StdDuration;
 
-use timeloom_accord::{
+use timeloom_agreement::{
     Datagram, Halt, HostId, HostOrder, Hosts, Member, MemberAction, Resumption, Settings,
     TimelineReading,
 };

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration as StdDuration;
 
-use timeloom_accord::{LeadMode, OnSilence, Settings};
+use timeloom_agreement::{LeadMode, OnSilence, Settings};
 use timeloom_bus::{
     BoundSocket, BusKey, BusPeer, DilatingWire, MachineTimeline, MachineWire, Udp, Wire,
 };

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration as StdDuration;
 
-use timeloom_accord::{OnSilence, Settings};
+use timeloom_agreement::{OnSilence, Settings};
 use timeloom_bus::{
     BoundSocket, BusKey, BusPeer, LineSettings, MachineTimeline, MachineWire, NetworkedWire,
     StandaloneWire, Wire, prove,

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration as StdDuration;
 
-use timeloom_accord::{Settings, TimelineReading};
+use timeloom_agreement::{Settings, TimelineReading};
 use timeloom_bus::{
     AgreedTestbed, BoundSocket, BusKey, BusPeer, CommonTimeline, MachineTimeline, MachineWire,
     TestbedError, Udp, Wire,

@@ -7,9 +7,9 @@
 use mpi::request;
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::*;
-use timeloom_net::World;
 use timeloom_emulation::peering::exact::{Exchange, PacketBatch, PeerLost};
 use timeloom_emulation::peering::message::Messages;
+use timeloom_net::World;
 use timeloom_time::{Instant, Virtual};
 
 /// Exchange of windows among the ranks of a communicator. Rank *n* is engine *n*. The loss of a

@@ -3,12 +3,12 @@
 use core::fmt;
 use std::str::FromStr;
 
+use timeloom_emulation::peering::{Cut, partition};
 use timeloom_net::topology::{dumbbell, ring};
 use timeloom_net::{
     Control, Impairment, LinkConfig, NetworkBuilder, Node, Owner, PacketSize, Pattern, QueueConfig,
     TcpConfig, TrafficConfig, World,
 };
-use timeloom_emulation::peering::{Cut, partition};
 use timeloom_time::{Duration, Instant};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! Result of one engine, and the digest of all results.
 
+use timeloom_emulation::peering::exact::Windows;
 use timeloom_engine::Engine;
 use timeloom_net::{Arrival, FlowId, World};
-use timeloom_emulation::peering::exact::Windows;
 
 /// Result of one engine's part of a run.
 #[derive(Debug, Default)]

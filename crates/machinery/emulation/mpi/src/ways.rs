@@ -7,12 +7,12 @@ use std::time;
 
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::*;
-use timeloom_engine::{Engine, Limit, Pace, Paced};
-use timeloom_net::{Owner, World};
 use timeloom_emulation::peering::datagram::Key;
 use timeloom_emulation::peering::exact::{self, Exchange, Shared, Windows};
 use timeloom_emulation::peering::peer::PeerConfig;
 use timeloom_emulation::peering::{Endpoint, Pause, Portal, run};
+use timeloom_engine::{Engine, Limit, Pace, Paced};
+use timeloom_net::{Owner, World};
 use timeloom_sys::clock::{thread_time, wall_now};
 use timeloom_sys::schedule::{SchedulingPolicy, set_policy};
 use timeloom_time::{ClockMap, Duration, Instant, Rate};

@@ -1,4 +1,4 @@
-//! Interfaces of Linux that carry time, other than the calls of `timeloom-calls`, and their
+//! Interfaces of Linux that carry time, other than the calls of `timeloom_abi::calls`, and their
 //! virtualisation. They form the second table of `docs/coverage.md`.
 //!
 //! If an interface shows real time without a report at run time, its row states the reason, the

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 use timeloom_ptp::{HopRecord, SyncReport};
-use timeloom_timeline_protocol::Nanoseconds;
+use timeloom_timeline::protocol::Nanoseconds;
 use timeloom_wire::TimeInterval;
 
 use super::{Names, Violation};

@@ -47,7 +47,7 @@ pub use widen::Widener;
 
 use timeloom_time::Rate;
 
-/// Hardware counter of cycles. Implementations that access hardware are in `timeloom-publish`; this
+/// Hardware counter of cycles. Implementations that access hardware are in `timeloom-timeline`; this
 /// crate has a simulated one.
 pub trait CycleCounter {
     /// Returns the width of the counter in bits, 1 … 64; the counter wraps at 2^width.

@@ -9,7 +9,7 @@
 //! computed ([`World::crossings`]). The caller passes the packet to the engine of the far end,
 //! which lets it arrive at that time ([`World::take_over`]).
 //!
-//! `timeloom-peering` transports packets between engines, and handles packets that are late.
+//! `timeloom_emulation::peering` transports packets between engines, and handles packets that are late.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! Machines that a pause waits for, by the records that have arrived.
 
-use timeloom_accord::{HostId, HostRecord, Member, PauseStage};
+use timeloom_agreement::{HostId, HostRecord, Member, PauseStage};
 
 use crate::wire::AwaitedMachine;
 
@@ -38,7 +38,7 @@ fn state(own: &HostRecord, other: Option<&HostRecord>) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use timeloom_accord::{Hosts, Resumption, Vote};
+    use timeloom_agreement::{Hosts, Resumption, Vote};
     use timeloom_time::{Dilation, Instant};
 
     use super::*;

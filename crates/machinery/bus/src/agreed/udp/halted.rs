@@ -1,6 +1,6 @@
 //! Text that states why a host has stopped permanently.
 
-use timeloom_accord::{Halt, HaltCause};
+use timeloom_agreement::{Halt, HaltCause};
 use timeloom_time::Duration;
 
 use super::{Shared, State};

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::time::Duration as StdDuration;
 
-use timeloom_accord::{HostOrder, Member};
+use timeloom_agreement::{HostOrder, Member};
 use tracing::debug;
 
 use super::super::seal::SEALED;

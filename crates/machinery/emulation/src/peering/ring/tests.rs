@@ -78,7 +78,7 @@ fn packets_come_out_at_the_other_thread_in_their_order_with_their_bytes() {
     }
     let sent = sender.join().unwrap();
     assert_eq!((sent.packets_sent, sent.dropped_full), (many.into(), 0));
-    assert_eq!(b.stats().packets_received, many.into());
+    assert_eq!(b.stats().packets_received, u64::from(many));
 }
 
 #[test]

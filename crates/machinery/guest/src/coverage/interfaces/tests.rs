@@ -89,7 +89,7 @@ fn every_call_of_the_kernel_has_been_looked_at() {
         let name = name.as_str();
         assert!(
             treated.contains(name) || in_rows.contains(name) || timeless.contains(name),
-            "what time does `{name}` tell or take? It belongs into `calls/src/table.rs`, \
+            "what time does `{name}` tell or take? It belongs into `abi/src/calls/table.rs`, \
              `coverage/interfaces` or `timeless.rs`"
         );
     }
