@@ -24,7 +24,6 @@
 mod arch;
 mod clock;
 mod control;
-mod coverage;
 mod enter;
 mod error;
 mod filter;
@@ -53,7 +52,6 @@ pub use control::{
     ThreadActivity, ThreadCounts, ThreadText, Welcome, Why, WordError, connect, end_grants, enter,
     hold, parse_factor, parse_instant, parse_span, run_hosts_until, run_until, serve,
 };
-pub use coverage::coverage;
 pub use enter::guest::{Guest, ProgramEnd};
 pub use enter::identity::{HostNames, Identity};
 pub use enter::root::{Bind, ContainerRoot, RootSpec};

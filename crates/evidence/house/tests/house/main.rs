@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod casts;
+mod coverage;
 mod documents;
 mod faults;
 mod language;

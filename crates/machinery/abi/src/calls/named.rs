@@ -2,7 +2,7 @@
 //! each that a program uses.
 //!
 //! The filter, the supervisor and `docs/coverage.md` are derived from these lists. Other interfaces
-//! of the kernel that return time are listed in `guest/src/coverage/interfaces`.
+//! of the kernel that return time are listed in `house/tests/house/coverage`.
 
 /// A command of `ioctl` that returns or takes time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -214,7 +214,7 @@ const OWN_QUESTION: &str =
     "not for programs: the image queries a clock of processor time after a change of rate";
 const SMALL_STACK: &str =
     "refused with ENOMEM if two signal frames do not fit onto the stack, and reported";
-/// Empty description of calls that trap on request: `coverage.rs` of `guest` describes the
+/// Empty description of calls that trap on request: `coverage.rs` of `house` describes the
 /// requests.
 const ON_DEMAND: &str = "";
 

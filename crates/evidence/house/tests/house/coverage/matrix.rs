@@ -194,7 +194,7 @@ fn makes(source: &str, call: &str) -> bool {
 }
 
 fn tests() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests")
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../machinery/guest/tests")
 }
 
 fn source(program: &str) -> PathBuf {

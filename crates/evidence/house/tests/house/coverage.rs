@@ -4,7 +4,7 @@
 use timeloom_abi::calls::{CallCondition, Extra, IOCTLS, SOCKET_OPTIONS, calls};
 
 /// Returns the text of `docs/coverage.md`, in Markdown.
-pub fn coverage() -> String {
+fn coverage() -> String {
     let mut text = String::from(
         "# What happens to each call\n\n\
          To find out how Timeloom treats an interface that carries time, search this page for its name. The first table has the\n\
@@ -137,26 +137,22 @@ const ON_DEMAND: &[(Extra, &str, &str)] = &[
 ];
 
 mod interfaces;
-#[cfg(test)]
 mod matrix;
 
-#[cfg(test)]
-mod tests {
-    /// Compares the generated page with the file. The page lists the calls of x86-64; other
-    /// architectures have fewer. `UPDATE=1 cargo test -p timeloom-guest coverage` rewrites the
-    /// file.
-    #[test]
-    #[cfg_attr(not(target_arch = "x86_64"), ignore = "lists the calls of x86-64")]
-    fn the_page_is_up_to_date() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/coverage.md");
-        let expected = super::coverage() + &super::matrix::table();
-        if std::env::var_os("UPDATE").is_some() {
-            std::fs::write(path, &expected).unwrap();
-        }
-        let page = std::fs::read_to_string(path).unwrap_or_default();
-        assert_eq!(
-            page, expected,
-            "docs/coverage.md is not what the filter and the tests do; run with UPDATE=1"
-        );
+/// Compares the generated page with the file. The page lists the calls of x86-64; other
+/// architectures have fewer. `UPDATE=1 cargo test -p timeloom-house coverage` rewrites the
+/// file.
+#[test]
+#[cfg_attr(not(target_arch = "x86_64"), ignore = "lists the calls of x86-64")]
+fn the_page_is_up_to_date() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/coverage.md");
+    let expected = coverage() + &matrix::table();
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(path, &expected).unwrap();
     }
+    let page = std::fs::read_to_string(path).unwrap_or_default();
+    assert_eq!(
+        page, expected,
+        "docs/coverage.md is not what the filter and the tests do; run with UPDATE=1"
+    );
 }
