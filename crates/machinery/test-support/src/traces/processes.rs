@@ -7,7 +7,7 @@ use crate::traces::{MARK, names};
 
 /// Returns the processes that belong to one of these names, except this process.
 pub(crate) fn of(names: &[String]) -> Vec<i32> {
-    let own = std::process::id() as i32;
+    let own = std::process::id().cast_signed();
     let mut found = numbers("/proc");
     found.retain(|pid| *pid != own && (is_marked(*pid, &names[0]) || lives_by(*pid, names)));
     found
