@@ -2,8 +2,8 @@
 //! another thread.
 
 use core::ffi::{c_char, c_int};
+use parking_lot::{Mutex, MutexGuard};
 use std::ffi::CString;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use timeloom_time::{Duration, Instant};
 use timeloom_timeline::{Change, Degradation, Mode, Monotonic, Policy, Status};
@@ -19,7 +19,7 @@ pub(crate) struct CDegradation {
 
 impl CDegradation {
     fn lock(&self) -> MutexGuard<'_, Degradation> {
-        self.machine.lock().unwrap_or_else(PoisonError::into_inner)
+        self.machine.lock()
     }
 }
 

@@ -1,7 +1,8 @@
 //! Session on one of several machines that agree on the instants of their pauses.
 
+use parking_lot::Mutex;
 use std::io::Write;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 pub use crate::placed::{
     AgentDescription, AgentError, AgentTimeline, Description, KeyFileError, Secret, Serve,
@@ -167,7 +168,7 @@ impl AgreedSession {
     }
 
     fn with<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
-        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+        change(&mut self.state.lock())
     }
 
     /// Returns the deviation of this machine's clock from the agreed line, and the error bound of
@@ -306,7 +307,7 @@ impl AgreedControl {
     }
 
     fn by_hand<T>(&self, change: impl FnOnce(&mut Option<Hold>) -> T) -> T {
-        change(&mut self.by_hand.lock().unwrap_or_else(PoisonError::into_inner))
+        change(&mut self.by_hand.lock())
     }
 }
 

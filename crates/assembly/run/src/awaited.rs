@@ -1,7 +1,8 @@
 //! Components of a run that its time may wait for, for `timeloom query --why`.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use timeloom_bus::AwaitedMachine;
 use timeloom_emulation::{EngineGroup, Unrest};
@@ -36,7 +37,7 @@ impl Components {
     /// Records the phase of the preparation that begins; `None` once time has begun.
     pub(crate) fn enter(&self, phase: Option<&'static str>) {
         debug!(phase = phase.unwrap_or("running"), "phase of the run");
-        *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = phase;
+        *self.phase.lock() = phase;
     }
 
     // Each of the following is called at most once in a run.
@@ -63,7 +64,7 @@ impl Components {
     /// skips.
     pub(crate) fn awaited(&self, skips: bool) -> Vec<ComponentText> {
         let mut awaited = Vec::new();
-        let phase = *self.phase.lock().unwrap_or_else(PoisonError::into_inner);
+        let phase = *self.phase.lock();
         awaited.extend(phase.map(|phase| ComponentText {
             component: "the run".to_owned(),
             state: format!("is getting ready: {phase}"),

@@ -5,8 +5,9 @@ mod connecting;
 mod held_frames;
 mod overtaken;
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use timeloom_fabric::{
@@ -147,7 +148,7 @@ impl KernelTimers {
 
     /// Returns caveats about settings and queries that this machine's kernel refused.
     pub(crate) fn lacks(&self) -> Vec<Caveat> {
-        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.all.lock();
         let undiagnosed = self.undiagnosed.as_ref().map(|error| {
             let reason = format!(
                 "Where segments are lost, results depend on the speed of this machine, since the \
@@ -169,14 +170,14 @@ fn follow(session: &Session, all: &Arc<Mutex<AllTimers>>, reporter: &Reporter) {
     };
     let (of_session, tell_session) = (Arc::clone(all), tell.clone());
     session.clock().on_dilation(move |dilation| {
-        let mut all = of_session.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = of_session.lock();
         all.session = dilation;
         tell_session(all.dilate());
     });
     let of_hosts = Arc::clone(all);
     session.clock().on_host_change(move |change| {
         if change.kind == ChangeKind::Dilate {
-            let mut all = of_hosts.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut all = of_hosts.lock();
             let host = &change.host;
             tell(all.dilate_host(host.host.name(), host.dilation));
         }

@@ -1,12 +1,13 @@
 //! Output of programs and packets on recorded links, both with virtual timestamps.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, PipeReader, Read, Write};
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -79,7 +80,7 @@ impl<'a> Logs<'a> {
 
     /// Returns the logs from which output was left out.
     pub(crate) fn cut(&self) -> Vec<CutLog> {
-        let all = self.left_out.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.left_out.lock();
         let cut = all.iter().filter(|(_, left_out)| left_out.bytes() > 0);
         cut.map(|(log, left_out)| CutLog {
             log: log.clone(),
@@ -91,7 +92,7 @@ impl<'a> Logs<'a> {
     fn file(&self, name: &str) -> Result<LimitedWriter<File>, RunError> {
         let (file, name) = self.directory.log(name)?;
         let file = LimitedWriter::new(file, self.limit);
-        let mut all = self.left_out.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.left_out.lock();
         all.push((name, file.left_out()));
         Ok(file)
     }
@@ -204,7 +205,7 @@ impl Output {
     /// yet.
     pub(crate) fn has_unread(&self) -> bool {
         let idle = self.written.try_lock();
-        idle.is_err() || ioctl_fionread(&self.pipe).is_ok_and(|unread| unread > 0)
+        idle.is_none() || ioctl_fionread(&self.pipe).is_ok_and(|unread| unread > 0)
     }
 
     /// Returns true if `text` occurs in the part of the output that is kept in memory.
@@ -230,7 +231,7 @@ impl Output {
     }
 
     fn lock(&self) -> MutexGuard<'_, Written> {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+        self.written.lock()
     }
 }
 

@@ -1,10 +1,11 @@
 //! Programs of the plan: started at their virtual instants, and watched until they end.
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::thread::Scope;
 use std::time::Duration as StdDuration;
 
@@ -110,14 +111,13 @@ impl ReadyBoard {
             if over.load(Ordering::SeqCst) {
                 return false;
             }
-            let turn = self.changed.wait_timeout(ready, LOOK_EVERY);
-            ready = turn.unwrap_or_else(PoisonError::into_inner).0;
+            self.changed.wait_for(&mut ready, LOOK_EVERY);
         }
         true
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<String>> {
-        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ready.lock()
     }
 }
 

@@ -6,8 +6,9 @@
 //! example by starting the next program or by ending the run. (The session itself watches for the
 //! exits of programs.)
 
+use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use timeloom_guest::ComponentText;
 
@@ -100,5 +101,5 @@ fn alive<T>(list: &Mutex<Vec<Weak<T>>>) -> Vec<Arc<T>> {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }

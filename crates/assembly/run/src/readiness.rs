@@ -1,8 +1,9 @@
 //! Detection of the instant at which a program is ready.
 
+use parking_lot::Mutex;
 use std::fs::File;
 use std::io::{self, Read, Seek};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use timeloom_fabric::Namespace;
 use timeloom_scenario::Ready;
@@ -48,7 +49,7 @@ impl Condition {
     pub(crate) fn holds(&self) -> bool {
         match self {
             Self::Tcp { port, tables } => {
-                let mut tables = tables.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut tables = tables.lock();
                 tables.iter_mut().any(|table| listens(table, *port))
             }
             Self::Log { text, output } => output.contains(text),

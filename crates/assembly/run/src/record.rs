@@ -1,6 +1,7 @@
 //! Conversion of events to rows of the results.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use timeloom_bus::{HoldRecord, RecordKind, Sink};
@@ -338,7 +339,7 @@ impl RunRecorder {
     /// for it, so that it is done for all readers together, and not more often than every
     /// [`FLUSH_EVERY`].
     pub(crate) fn flush(&self) {
-        let mut flushed = self.flushed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut flushed = self.flushed.lock();
         if flushed.is_some_and(|at| at.elapsed() < FLUSH_EVERY) {
             return;
         }

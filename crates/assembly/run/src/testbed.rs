@@ -1,9 +1,10 @@
 //! Adapters that connect the session to the bus and to the control socket.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use timeloom_bus::{Bus, Hold, Holder, Testbed, TestbedError};
 use timeloom_fabric::Fabric;
@@ -187,7 +188,7 @@ impl ControlEndpoint {
     ) -> Result<(), HoldError> {
         // The lock is held until the end of this function. The clock already runs before then, and
         // a client that has noticed this may pause the run.
-        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut begun = self.begun.lock();
         let went = match &self.stepped {
             Some(_) => self.stand(),
             None => go(),
@@ -203,7 +204,7 @@ impl ControlEndpoint {
 
     /// Fails if the run has not begun. Waits if [`Self::begin`] is in progress.
     fn has_begun(&self) -> Result<(), HoldError> {
-        match *self.begun.lock().unwrap_or_else(PoisonError::into_inner) {
+        match *self.begun.lock() {
             true => Ok(()),
             false => Err(HoldError::other(ControlEndpointError::GettingReady)),
         }
@@ -230,7 +231,7 @@ impl ControlEndpoint {
 }
 
 fn take(hold: &Mutex<Option<Hold>>) -> Option<Hold> {
-    hold.lock().unwrap_or_else(PoisonError::into_inner).take()
+    hold.lock().take()
 }
 
 impl Stepped for ControlEndpoint {
@@ -245,7 +246,7 @@ impl Stepped for ControlEndpoint {
 
     fn stand(&self) -> Result<(), HoldError> {
         let granter = self.granter();
-        let mut hold = granter.hold.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hold = granter.hold.lock();
         if hold.is_none() {
             let held = self.bus.hold("granter", &granter.grants.granter());
             *hold = Some(held.map_err(HoldError::other)?);
@@ -257,7 +258,7 @@ impl Stepped for ControlEndpoint {
 impl Controlled for ControlEndpoint {
     fn pause(&self) -> Result<(), HoldError> {
         self.has_begun()?;
-        let mut hold = self.hold.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hold = self.hold.lock();
         if hold.is_none() {
             *hold = Some(
                 self.bus
@@ -284,7 +285,7 @@ impl Controlled for ControlEndpoint {
     }
 
     fn is_held(&self) -> bool {
-        let hold = self.hold.lock().unwrap_or_else(PoisonError::into_inner);
+        let hold = self.hold.lock();
         hold.is_some()
     }
 

@@ -13,10 +13,10 @@
 //! A report is opened by a plain navigation, which sends no header. Its address contains a ticket,
 //! which is valid for a single request of one report within some seconds.
 
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::io;
 use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::extract::{Request, State};
@@ -85,7 +85,7 @@ impl Access {
     /// Returns a ticket for the report of a run.
     pub(crate) fn ticket(&self, run: &str) -> io::Result<String> {
         let secret = random()?;
-        let mut tickets = self.tickets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tickets = self.tickets.lock();
         if tickets.len() >= MOST_TICKETS {
             tickets.pop_front();
         }
@@ -100,7 +100,7 @@ impl Access {
     /// Removes a ticket. Returns true if the ticket is for the report of this run and is still
     /// valid at `now`.
     pub(crate) fn redeem(&self, ticket: &str, run: &str, now: Instant) -> bool {
-        let mut tickets = self.tickets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tickets = self.tickets.lock();
         tickets.retain(|it| now < it.until);
         let is_it = |it: &Ticket| same(&it.secret, ticket) && it.run == run;
         let found = tickets.iter().position(is_it);

@@ -4,12 +4,13 @@
 //! Any user of the machine can connect. At the limit, the server closes the oldest connection
 //! without a token, so that a page can connect although another user keeps connections open.
 
+use parking_lot::Mutex;
 use std::convert::Infallible;
 use std::future::Future as _;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -81,8 +82,8 @@ impl Connections {
         Some(Arc::new(Connection { state, all }))
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Arc<State>>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, Vec<Arc<State>>> {
+        self.open.lock()
     }
 }
 

@@ -1,8 +1,9 @@
 //! Untrusted input of results: the directory of a finished or unfinished run.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::LazyLock;
 
 use timeloom_results::report::{Panel, PanelSignal, ReportRun, ReportSpec, RunKind, render};
 use timeloom_results::{ClockRow, EventRow, LabelRow, ResultsError, Row, RunDirectory, SignalRow};
@@ -123,7 +124,7 @@ fn lay_out(place: &Path, file: &str, content: &[u8]) -> std::io::Result<()> {
 
 /// Returns the directory of this process, locked for one thread.
 pub(crate) fn place() -> MutexGuard<'static, PathBuf> {
-    PLACE.lock().unwrap_or_else(PoisonError::into_inner)
+    PLACE.lock()
 }
 
 /// The directory is in memory if the machine has such a file system.

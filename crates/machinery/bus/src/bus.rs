@@ -1,7 +1,8 @@
 //! Pause bus of one machine, and the holds that pause the testbed.
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use timeloom_sys::wall_now;
 use timeloom_time::{Dilation, Duration, Instant, Virtual, Wall};
@@ -96,10 +97,7 @@ impl Bus {
                     return Ok(inner.grant(&mut state, frozen, asked, requester, reason));
                 }
                 Next::Wait => {
-                    state = inner
-                        .changed
-                        .wait(state)
-                        .unwrap_or_else(PoisonError::into_inner);
+                    inner.changed.wait(&mut state);
                 }
                 Next::Refused => {
                     state.level.withdraw();
@@ -332,7 +330,7 @@ impl Inner {
     fn lock(&self) -> MutexGuard<'_, State> {
         // The state is consistent whenever the lock is free, even after a panic (for example of a
         // sink), because every change of it is a few plain stores.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn grant(

@@ -1,7 +1,7 @@
 //! Records of the events on the line, which become the rows of `clock.parquet`.
 
+use parking_lot::Mutex;
 use std::sync::mpsc::Sender;
-use std::sync::{Mutex, PoisonError};
 
 use timeloom_time::{Duration, Instant, Virtual, Wall};
 
@@ -94,7 +94,7 @@ impl HoldRecorder {
         requester: &str,
         reason: &str,
     ) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         let (next, sink) = &mut *state;
         let seq = *next;
         *next += 1;

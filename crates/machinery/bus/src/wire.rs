@@ -1,6 +1,7 @@
 //! Wires, which carry the level of the bus to the testbed and to other machines.
 
-use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
+use parking_lot::{Condvar, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use timeloom_agreement::HaltCause;
@@ -147,8 +148,7 @@ pub(crate) fn wait_or<'a, S>(
     give_up: &dyn Fn() -> bool,
 ) -> MutexGuard<'a, S> {
     while !over(&state) && !give_up() {
-        let waited = changed.wait_timeout(state, LOOK_EVERY);
-        (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        changed.wait_for(&mut state, LOOK_EVERY);
     }
     state
 }

@@ -6,9 +6,10 @@ mod group;
 mod meeting;
 mod worker;
 
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::thread::{Builder, JoinHandle};
 
 use crate::peering::peer::PeerStats;

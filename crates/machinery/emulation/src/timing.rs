@@ -1,6 +1,6 @@
 //! Time sources of an emulation.
 
-use std::sync::{Mutex, MutexGuard};
+use parking_lot::{Mutex, MutexGuard};
 
 use timeloom_sys::wall_now;
 use timeloom_time::{ClockMap, Instant, Rate, Virtual, Wall};
@@ -59,9 +59,7 @@ impl ManualClock {
     }
 
     fn lock(&self) -> MutexGuard<'_, ClockMap<Wall, Virtual>> {
-        self.0
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.0.lock()
     }
 }
 

@@ -16,9 +16,9 @@ mod daemons;
 mod datapath;
 mod patience;
 
+use parking_lot::Mutex;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::process::Child;
-use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 pub use datapath::Datapath;
@@ -104,7 +104,7 @@ impl OpenVSwitch {
 
     /// Returns a description of the failure if a daemon has ended by itself.
     pub(crate) fn trouble(&self) -> Option<String> {
-        let mut daemons = self.daemons.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut daemons = self.daemons.lock();
         daemons
             .iter_mut()
             .find_map(|(name, child)| match child.try_wait() {
@@ -130,11 +130,7 @@ pub(crate) fn examine(namespace: &Namespace) -> Result<String, KernelError> {
 
 impl Drop for OpenVSwitch {
     fn drop(&mut self) {
-        let daemons = self
-            .daemons
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner);
-        for (_, child) in daemons {
+        for (_, child) in self.daemons.get_mut() {
             // Both calls fail only if the child has already ended.
             let _ = child.kill();
             let _ = child.wait();

@@ -29,8 +29,9 @@ mod stop;
 mod true_time;
 mod waiting;
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use timeloom_abi::{CounterKind, PageMap};
 use timeloom_sys::wall_now;
@@ -241,7 +242,6 @@ impl Clock {
         self.change(&mut state, ChangeKind::Dilate, in_force);
         drop(state);
         let listeners = self.dilation_listeners.lock();
-        let listeners = listeners.unwrap_or_else(|e| e.into_inner());
         listeners.iter().for_each(|listener| listener(factor));
         Ok(())
     }
@@ -260,9 +260,7 @@ impl Clock {
     /// Registers `listener`. It is called with every new dilation while the session's programs are
     /// stopped, and must not dilate this clock.
     pub fn on_dilation(&self, listener: impl Fn(f64) + Send + Sync + 'static) {
-        let listeners = self.dilation_listeners.lock();
-        let mut listeners = listeners.unwrap_or_else(|e| e.into_inner());
-        listeners.push(Box::new(listener));
+        self.dilation_listeners.lock().push(Box::new(listener));
     }
 
     /// Returns the dilation: wall seconds per virtual second.
@@ -331,7 +329,7 @@ impl Clock {
     /// Registers `listener`, which is called after every pause, resumption, change of the dilation,
     /// and skip. It must be quick and must not use this clock.
     pub fn on_change(&self, listener: impl Fn() + Send + Sync + 'static) {
-        let mut listeners = self.listeners.lock().unwrap_or_else(|e| e.into_inner());
+        let mut listeners = self.listeners.lock();
         listeners.push(Box::new(listener));
     }
 
@@ -365,16 +363,14 @@ impl Clock {
     /// Notifies the threads of this process that wait for an instant.
     fn notify(&self) {
         self.changed.notify_all();
-        let listeners = self.listeners.lock().unwrap_or_else(|e| e.into_inner());
+        let listeners = self.listeners.lock();
         listeners.iter().for_each(|listener| listener());
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         // A thread that panicked with the lock held has left consistent values: they are set at
         // once.
-        self.state
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.state.lock()
     }
 }
 

@@ -6,9 +6,10 @@ mod inspection;
 mod registered;
 mod status;
 
+use parking_lot::{Mutex, MutexGuard};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration as StdDuration;
 
@@ -200,14 +201,14 @@ impl Session {
         let page = PageMapping::new(&self.page_name.to_c_string())?;
         let host = self.clock.add_host(name, page, options);
         self.supervisor.show_dilation(&host);
-        let mut hosts = self.hosts.lock().unwrap_or_else(|e| e.into_inner());
+        let mut hosts = self.hosts.lock();
         hosts.push(Arc::clone(&host));
         Ok(host)
     }
 
     /// Returns the host of programs for which none is selected.
     pub fn own_host(&self) -> Arc<Host> {
-        let hosts = self.hosts.lock().unwrap_or_else(|e| e.into_inner());
+        let hosts = self.hosts.lock();
         Arc::clone(&hosts[0])
     }
 
@@ -230,10 +231,7 @@ impl Session {
         )
         .entered();
         let view = self.view(&host);
-        let newcomers = || {
-            let newcomers = self.supervisor.newcomers.lock();
-            newcomers.unwrap_or_else(|e| e.into_inner())
-        };
+        let newcomers = || self.supervisor.newcomers.lock();
         let how = Conditions {
             emulates_tsc: self.clock.emulates_tsc(),
             dates_files: self.clock.dates_files(),
@@ -246,14 +244,10 @@ impl Session {
         let (programs, name) = (Arc::clone(&self.programs), spec.name.clone());
         let launched = launch(spec, &how, move |pid, descriptor| {
             if let Some(name) = name {
-                let mut programs = programs.lock().unwrap_or_else(|e| e.into_inner());
+                let mut programs = programs.lock();
                 programs.push((pid, name));
             }
-            supervisor
-                .newcomers
-                .lock()
-                .unwrap_or_else(|e| e.into_inner())
-                .push(pid);
+            supervisor.newcomers.lock().push(pid);
             listener::serve(&Arc::new(Listener::new(descriptor, host)), &supervisor);
         });
         drop(on_its_way);
@@ -326,7 +320,7 @@ impl Session {
         self.clock.pause();
         let frozen = self.supervisor.freezer.freeze(PATIENCE);
         let frozen = self.supervisor.or_end_all(frozen);
-        let hosts = self.hosts.lock().unwrap_or_else(|e| e.into_inner()).clone();
+        let hosts = self.hosts.lock().clone();
         if frozen.is_ok() {
             self.supervisor.rebase_cpu_time(&hosts);
         }
@@ -435,7 +429,7 @@ impl Session {
     /// guests are considered: input that they expect from outside the session may then arrive late
     /// in virtual time. After a call with `on` false has returned, time does not skip.
     pub fn set_skipping(&self, on: bool) {
-        let mut skipper = self.skipper.lock().unwrap_or_else(|e| e.into_inner());
+        let mut skipper = self.skipper.lock();
         if on && skipper.is_none() {
             let supervisor = Arc::downgrade(&self.supervisor);
             let ended = Arc::new(AtomicBool::new(false));
@@ -469,7 +463,7 @@ impl Session {
 
     /// Returns true if time skips while all threads wait.
     pub fn is_skipping(&self) -> bool {
-        let skipper = self.skipper.lock().unwrap_or_else(|e| e.into_inner());
+        let skipper = self.skipper.lock();
         skipper.is_some()
     }
 
@@ -500,7 +494,7 @@ impl Session {
         if status != 128 + libc::SIGSEGV {
             return None;
         }
-        let mut log = self.kernel_log.lock().unwrap_or_else(|e| e.into_inner());
+        let mut log = self.kernel_log.lock();
         let name = log.as_mut()?.overflowed()?;
         Some(format!(
             "signals found no room on an alternate stack (sigaltstack) of {name}: under the clock \

@@ -23,11 +23,12 @@ mod mount;
 mod server;
 mod text;
 
+use parking_lot::Mutex;
 use std::ffi::CString;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use crate::clock::Host;
 use crate::names::PageName;
@@ -93,8 +94,8 @@ impl TimeFiles {
         self.mount.as_fd()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Files> {
-        self.files.lock().unwrap_or_else(|e| e.into_inner())
+    fn lock(&self) -> parking_lot::MutexGuard<'_, Files> {
+        self.files.lock()
     }
 }
 

@@ -27,11 +27,12 @@ mod notice;
 mod owners;
 mod timer;
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use rustix::event::{EventfdFlags, eventfd};
 use timeloom_time::{Duration, Instant};
@@ -322,7 +323,7 @@ impl Timers {
             let Some(next) = self.clock.first_of(dues) else {
                 let mut table = self.lock();
                 while !table.closed && table.version == version {
-                    table = self.changed.wait(table).unwrap_or_else(|e| e.into_inner());
+                    self.changed.wait(&mut table);
                 }
                 continue;
             };
@@ -355,7 +356,7 @@ impl Timers {
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(|e| e.into_inner())
+        self.table.lock()
     }
 }
 

@@ -9,13 +9,14 @@
 //! be reused.) A descendant may leave the group by setsid, but not the cgroup. If the child was
 //! given a cgroup of its own, every process in that cgroup is therefore killed as well.
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -108,12 +109,7 @@ impl Child {
         let mut status = self.ended.lock();
         while status.is_none() {
             let left = deadline.checked_duration_since(Instant::now())?;
-            status = self
-                .ended
-                .changed
-                .wait_timeout(status, left)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+            self.ended.changed.wait_for(&mut status, left);
         }
         *status
     }
@@ -135,7 +131,7 @@ impl Drop for Child {
 
 impl Ended {
     fn lock(&self) -> MutexGuard<'_, Option<ExitStatus>> {
-        self.status.lock().unwrap_or_else(PoisonError::into_inner)
+        self.status.lock()
     }
 
     /// Main function of the keeper: waits for the child, kills its group, reaps it and wakes

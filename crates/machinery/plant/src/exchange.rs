@@ -1,6 +1,6 @@
 //! Access to a plant, which is possible only while the testbed is paused.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
 use std::time;
 
 use timeloom_bus::{Bus, BusError, Hold};
@@ -196,8 +196,8 @@ impl PausedPlant {
     /// Fails if the plant's process has ended by itself. Reported only once.
     pub fn look(&self) -> Result<(), PlantError> {
         match self.guarded.try_lock() {
-            Ok(mut guarded) => guarded.plant.look(),
-            Err(_) => Ok(()),
+            Some(mut guarded) => guarded.plant.look(),
+            None => Ok(()),
         }
     }
 
@@ -212,7 +212,7 @@ impl PausedPlant {
 
     fn lock(&self) -> MutexGuard<'_, Guarded> {
         // A caller can panic between requests, but not during one, so the state is consistent.
-        self.guarded.lock().unwrap_or_else(PoisonError::into_inner)
+        self.guarded.lock()
     }
 
     fn hand_out(&self, plant: &PlantProcess, advance: &Advance) {
@@ -247,7 +247,7 @@ impl Drop for Busy<'_> {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 /// Exclusive access of one requester to the plant, at the frozen instant.

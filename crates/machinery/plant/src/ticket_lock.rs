@@ -1,7 +1,7 @@
 //! Lock that serves callers in order of arrival.
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// First-in, first-out lock. Unlike with a mutex, no caller can overtake another: equal requests
 /// are served in a defined order, and none starves.
@@ -28,16 +28,13 @@ impl TicketLock {
         queue.next += 1;
         queue.waiting.push_back(me);
         while queue.waiting.front() != Some(&me) {
-            queue = self
-                .moved
-                .wait(queue)
-                .unwrap_or_else(PoisonError::into_inner);
+            self.moved.wait(&mut queue);
         }
         TicketGuard(self)
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock()
     }
 }
 

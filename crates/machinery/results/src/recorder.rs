@@ -1,8 +1,8 @@
 //! Recording of rows during a run.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time;
 
 use rustix::fs::{FlockOperation, flock};
@@ -106,7 +106,7 @@ impl Recorder {
     /// Passes all rows to the kernel. To be called every few seconds if rows are rare.
     pub fn flush(&self) -> Result<(), ResultsError> {
         for table in self.tables() {
-            if let Some(journal) = &mut *table.lock().unwrap_or_else(PoisonError::into_inner) {
+            if let Some(journal) = &mut *table.lock() {
                 journal.flush()?;
             }
         }
@@ -118,13 +118,13 @@ impl Recorder {
     pub fn finish(&self) -> Result<Consolidation, ResultsError> {
         self.flush()?;
         for table in self.tables() {
-            *table.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            *table.lock() = None;
         }
         consolidate(&self.tree)
     }
 
     fn shares(&self) -> MutexGuard<'_, Shares> {
-        self.shares.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shares.lock()
     }
 
     fn tables(&self) -> [&Mutex<Option<Journal>>; 4] {
@@ -142,7 +142,7 @@ impl Recorder {
         if self.shares().is_spent(row) {
             return Ok(());
         }
-        match &mut *table.lock().unwrap_or_else(PoisonError::into_inner) {
+        match &mut *table.lock() {
             Some(journal) => {
                 let bytes = journal.append(row)?;
                 self.shares().spend(row, bytes);

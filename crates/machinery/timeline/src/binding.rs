@@ -1,7 +1,8 @@
 //! Bindings: a program states its requirement on a timeline and is notified when it is not met.
 
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration as StdDuration;
 
@@ -198,9 +199,7 @@ impl Drop for Binding {
 
 impl Shared {
     fn connection(&self) -> MutexGuard<'_, Connection> {
-        self.connection
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.connection.lock()
     }
 
     fn tell(&self, stop: &AtomicBool, told: &mut dyn FnMut(Change)) {

@@ -1,8 +1,8 @@
 //! Timelines that a program has opened.
 
+use parking_lot::Mutex;
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
 use crate::protocol::{
     Answer, ClientError, Connection, Directory, Page, RequestKind, TimelineName,
@@ -206,10 +206,7 @@ impl Timeline {
             return Err(PastError::Guest);
         }
         let daemon = self.daemon.as_ref().ok_or(PastError::NoDaemon)?;
-        let mut connection = daemon
-            .connection
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut connection = daemon.connection.lock();
         let ask = RequestKind::Convert { ticks };
         let answer = match connection.ask(ask.clone()) {
             // A daemon closes connections that have been idle for long, so the request is sent

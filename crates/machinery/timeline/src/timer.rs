@@ -1,6 +1,7 @@
 //! Timers that call a function at instants of a timeline.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use parking_lot::{Condvar, Mutex};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use timeloom_clock::TimelineTime;
@@ -74,16 +75,15 @@ impl Cancel {
         timeline: &Timeline,
         target: Instant<TimelineTime>,
     ) -> Option<Result<WaitResult, WaitError>> {
-        let done = || *self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        let done = || *self.done.lock();
         if done() {
             return None;
         }
         let woken = timeline.wait_until_unless(target, |length| {
-            let guard = self.done.lock().unwrap_or_else(PoisonError::into_inner);
-            let waited = self
-                .changed
-                .wait_timeout_while(guard, length, |done| !*done);
-            *waited.unwrap_or_else(PoisonError::into_inner).0
+            let mut done = self.done.lock();
+            self.changed
+                .wait_while_for(&mut done, |done| !*done, length);
+            *done
         });
         if done() { None } else { woken }
     }
@@ -92,7 +92,7 @@ impl Cancel {
 impl Drop for Timer {
     fn drop(&mut self) {
         let cancel = &self.cancel;
-        *cancel.done.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *cancel.done.lock() = true;
         cancel.changed.notify_all();
         if let Some(thread) = self.thread.take()
             && thread.thread().id() != std::thread::current().id()

@@ -2,11 +2,12 @@
 //! user could exhaust the file descriptors that the daemon needs for its sources, for its own user
 //! and for other users.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use rustix::net::Shutdown;
 use timeloom_sys::{limit, local};
@@ -93,7 +94,7 @@ impl Clients {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Open>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock()
     }
 }
 

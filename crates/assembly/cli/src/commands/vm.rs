@@ -1,12 +1,13 @@
 //! Command `timeloom vm`: gives this machine's virtual machines access to its timelines.
 
+use parking_lot::Mutex;
 use std::ffi::OsString;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration as StdDuration, Instant};
 
 use clap::{Args, Subcommand};
@@ -305,8 +306,8 @@ fn watch(stream: UnixStream, relay: &Mutex<Relay>) {
     }
 }
 
-fn lock(relay: &Mutex<Relay>) -> std::sync::MutexGuard<'_, Relay> {
-    relay.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(relay: &Mutex<Relay>) -> parking_lot::MutexGuard<'_, Relay> {
+    relay.lock()
 }
 
 /// Polling interval while a daemon is awaited.

@@ -1,9 +1,9 @@
 //! Connections of a run to agents that are not prepared yet. All connections are closed if the run
 //! is interrupted or if one agent cannot take part.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::io;
 use std::net::{Shutdown, TcpStream};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Open connections.
 #[derive(Default)]
@@ -40,6 +40,6 @@ impl Calls {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }

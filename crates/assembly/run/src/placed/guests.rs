@@ -5,11 +5,12 @@
 //! agent closes the oldest connection of the IP address with the most connections. Peers that stay
 //! silent, or send a byte now and then, therefore cannot lock out a peer that has the key.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// All open connections of the agent.
 #[derive(Default)]
@@ -92,7 +93,7 @@ impl Guests {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -1,10 +1,11 @@
 //! State of a run that is one agent's share of a distributed run, with a common virtual time.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use timeloom_agreement::Settings;
 use timeloom_bus::{
@@ -161,10 +162,7 @@ impl AgentMembership {
         fabric: &Fabric,
         clock: &Arc<Clock>,
     ) -> Result<Option<Tunnels>, RunError> {
-        let peer_links = self
-            .peer_links
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let peer_links = self.peer_links.lock();
         let Some(peer_links) = peer_links.as_ref().filter(|_| !self.ends.is_empty()) else {
             return Ok(None);
         };
@@ -214,10 +212,7 @@ impl AgentMembership {
     /// Takes the connections of this agent's engine to those of the other agents, by agent, and
     /// their common key. Must be called at most once.
     pub(crate) fn engine_lines(&self) -> (BTreeMap<String, EngineLine>, [u8; 32]) {
-        let mut peer_links = self
-            .peer_links
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut peer_links = self.peer_links.lock();
         let lines = peer_links.as_mut().map(|peer_links| {
             let engines = std::mem::take(&mut peer_links.engines);
             (engines, peer_links.engine_key)
@@ -236,10 +231,7 @@ impl AgentMembership {
         run_recorder: &RunRecorder,
         interrupted: &AtomicBool,
     ) -> Result<(), NoStart> {
-        let mut peer_links = self
-            .peer_links
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut peer_links = self.peer_links.lock();
         let peer_links = peer_links.take().ok_or(NoStart::Twice)?;
         let told = run_recorder.clone();
         let told = Box::new(move |pause: &_| told.agreed_pause(pause));

@@ -1,14 +1,15 @@
 //! Agent: waits for a run, takes its share of the run's plan, executes that share, and sends back
 //! the results. An agent executes one share at a time.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::net::{AddrParseError, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
@@ -199,7 +200,7 @@ impl AgentServer {
         let prepare = match receiver.hear()? {
             ToAgent::Prepare(prepare) => prepare,
             ToAgent::Describe => {
-                let busy = matches!(self.busy.try_lock(), Err(TryLockError::WouldBlock));
+                let busy = self.busy.is_locked();
                 let said = self.serve.describe(busy);
                 return sender.say(&FromAgent::Described(Box::new(said)));
             }
@@ -301,15 +302,7 @@ impl AgentServer {
     /// Acquires the right to execute a share. Waits for up to [`PATIENCE`], since the previous
     /// share may be about to end.
     fn take_turn(&self) -> Option<MutexGuard<'_, ()>> {
-        let given_up = StdInstant::now() + PATIENCE;
-        loop {
-            match self.busy.try_lock() {
-                Ok(turn) => return Some(turn),
-                Err(TryLockError::Poisoned(turn)) => return Some(turn.into_inner()),
-                Err(TryLockError::WouldBlock) if StdInstant::now() > given_up => return None,
-                Err(TryLockError::WouldBlock) => thread::sleep(LOOK_EVERY),
-            }
-        }
+        self.busy.try_lock_for(PATIENCE)
     }
 
     /// Opens the sockets at which the other agents reach this one.
@@ -510,7 +503,7 @@ pub(super) fn ready(prepare: &Prepare, files: &Path) -> Result<Ready, Unready> {
 }
 
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
+    of.lock()
 }
 
 /// Timeout of the exchanges at the start of a conversation.

@@ -4,12 +4,13 @@
 //! engines. All other data are exchanged with the run ([`super::message`]). The process ends when
 //! the connection to the run closes.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::io;
 use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::sync::mpsc;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use timeloom_emulation::peering::datagram::Key;
 use timeloom_emulation::peering::peer::PeerConfig;
@@ -278,7 +279,7 @@ struct SharedClock(Arc<Mutex<ClockNow>>);
 
 impl SharedClock {
     fn lock(&self) -> MutexGuard<'_, ClockNow> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -5,10 +5,10 @@
 //! their programs, inherit this binding, so no thread waits for a processor that another run uses.
 //! Caches, memory and the kernel's own threads are still shared.
 
+use parking_lot::Mutex;
 use std::fs::File;
 use std::io;
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -56,11 +56,10 @@ pub(super) fn side_by_side<T: Sync>(
                 let mut own = CpuSet::new();
                 share.iter().for_each(|&cpu| own.set(cpu));
                 // If the kernel refuses, the runs share all processors.
-                // call.
                 let _ = sched_setaffinity(None, &own);
                 let next = || match interrupted.load(Ordering::Relaxed) {
                     true => None,
-                    false => queue.lock().ok()?.next(),
+                    false => queue.lock().next(),
                 };
                 while let Some(item) = next() {
                     run(item);
@@ -123,9 +122,9 @@ mod tests {
         let never = AtomicBool::new(false);
         side_by_side(&items, 2, &never, |item| {
             let own = sched_getaffinity(None).unwrap().count();
-            seen.lock().unwrap().push((*item, own));
+            seen.lock().push((*item, own));
         });
-        let mut seen = seen.into_inner().unwrap();
+        let mut seen = seen.into_inner();
         seen.sort_unstable();
         let all = processors().len();
         let most = if all > 1 { all / 2 } else { 1 };
@@ -144,9 +143,9 @@ mod tests {
         let stop = AtomicBool::new(false);
         let seen = Mutex::new(0);
         side_by_side(&[1, 2, 3], 1, &stop, |_| {
-            *seen.lock().unwrap() += 1;
+            *seen.lock() += 1;
             stop.store(true, Ordering::Relaxed);
         });
-        assert_eq!(*seen.lock().unwrap(), 1);
+        assert_eq!(*seen.lock(), 1);
     }
 }

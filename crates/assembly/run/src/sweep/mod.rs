@@ -9,9 +9,9 @@ mod page;
 mod points;
 mod table;
 
+use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use timeloom_results::{ResultsError, SweepDirectory, sha256_file};
@@ -116,9 +116,7 @@ pub fn sweep(
     let trouble = Mutex::new(None);
     jobs::side_by_side(&left, request.jobs, interrupted, |point| {
         if let Err(error) = run(request, directory, point, interrupted) {
-            if let Ok(mut trouble) = trouble.lock() {
-                trouble.get_or_insert(error);
-            }
+            trouble.lock().get_or_insert(error);
             return;
         }
         let row = SweepRow::read(point, directory);
@@ -128,7 +126,7 @@ pub fn sweep(
         };
         done(&row, number, total);
     });
-    if let Ok(Some(error)) = trouble.into_inner() {
+    if let Some(error) = trouble.into_inner() {
         return Err(error);
     }
     let rows: Vec<SweepRow> = request

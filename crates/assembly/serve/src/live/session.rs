@@ -5,9 +5,9 @@
 //! which does not change, and identifies the session by its socket afterwards. A session that does
 //! not answer is asked again after a while, and does not delay other sessions.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -99,7 +99,7 @@ impl Sessions {
     }
 
     fn met(&self) -> MutexGuard<'_, HashMap<String, ProbedSession>> {
-        self.met.lock().unwrap_or_else(PoisonError::into_inner)
+        self.met.lock()
     }
 }
 

@@ -1,10 +1,11 @@
 //! Threads that read the runs which pages show. A thread reads the directory of one run and queries
 //! the run's session four times a second. It ends when no page shows the run any more.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{HashMap, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -64,7 +65,7 @@ impl Watchers {
     /// # Errors
     /// Fails if there is no such run, or if pages show too many other runs.
     pub(crate) fn watch(&self, name: &str) -> Result<Arc<Watched>, WatchError> {
-        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shown = self.shown.lock();
         shown.retain(|_, watched| watched.strong_count() > 0);
         let known = shown.get(name).and_then(Weak::upgrade);
         if let Some(watched) = known.filter(|it| !it.is_replaced.load(Ordering::Relaxed)) {
@@ -111,7 +112,7 @@ impl Watchers {
 impl Watched {
     pub(crate) fn store(&self) -> MutexGuard<'_, Store> {
         // Each change leaves a state that can be shown.
-        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+        self.store.lock()
     }
 
     /// Returns a receiver that is notified of changes.

@@ -4,11 +4,12 @@
 //! with a stopwatch around the operations that the bus orders. [`super::fleet`] sends it commands,
 //! line by line.
 
+use parking_lot::Mutex;
 use std::ffi::OsString;
 use std::io::{self, BufRead, Write};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration as StdDuration;
 
 use serde::{Deserialize, Serialize};
@@ -231,7 +232,7 @@ impl Watched {
     }
 
     fn with<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
-        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+        change(&mut self.state.lock())
     }
 }
 
@@ -274,7 +275,7 @@ impl AgreedTestbed for Watched {
             state.line = Some((at, from));
             std::mem::take(&mut state.seen)
         });
-        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = self.ended.lock();
         let Ok(pause) = ended.try_recv() else {
             return Ok(());
         };

@@ -1,7 +1,8 @@
 //! A program of `timeloom ptp` in a laboratory, with a record of what it does.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::{JoinHandle, sleep, spawn};
 use std::time::Duration;
 
@@ -77,7 +78,7 @@ impl Node {
         self.wake.stop();
         let died = |_| BenchError::Worker("a clock's thread died".to_owned());
         let (fifo, counters) = self.thread.join().map_err(died)?;
-        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut events = self.events.lock();
         Ok(Record {
             events: std::mem::take(&mut *events),
             failures: counters.map_err(failed)?.failures,
@@ -100,7 +101,7 @@ struct Watcher {
 impl Watcher {
     fn push(&self, event: Event) {
         // No other thread locks this mutex before the program has ended.
-        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut events = self.events.lock();
         events.push(event);
     }
 

@@ -8,12 +8,13 @@ mod awaited;
 mod halted;
 mod threads;
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration as StdDuration;
 
@@ -373,10 +374,8 @@ impl DilatingWire for Udp {
         let shared = &self.0;
         let after = |state: &State| state.resumed.filter(|resumed| resumed.from >= pause);
         let goes_on = |state: &mut State| after(state).is_none() && state.halted.is_none();
-        let waited = shared
-            .changed
-            .wait_timeout_while(shared.lock(), most, goes_on);
-        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let mut state = shared.lock();
+        shared.changed.wait_while_for(&mut state, goes_on, most);
         match shared.halted(&state) {
             Some(halted) => Err(halted.into()),
             None => Ok(after(&state).map(|resumed| resumed.dilation)),
@@ -386,14 +385,13 @@ impl DilatingWire for Udp {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn wait(&self, over: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
-        let state = self.lock();
-        self.changed
-            .wait_while(state, |state| !over(state))
-            .unwrap_or_else(PoisonError::into_inner)
+        let mut state = self.lock();
+        self.changed.wait_while(&mut state, |state| !over(state));
+        state
     }
 
     /// Passes an input to the member, and executes the resulting actions.

@@ -6,8 +6,9 @@
 //! long as the line was high according to the timestamps, and the delays of the paper's handlers do
 //! not add up. The virtual instant of a pause differs between machines by these delays.
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use timeloom_time::{Dilation, Duration, Instant, Virtual, Wall};
 
@@ -143,13 +144,13 @@ fn failed(error: io::Error) -> TestbedError {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn wait(&self, over: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
-        self.changed
-            .wait_while(self.lock(), |state| !over(state))
-            .unwrap_or_else(PoisonError::into_inner)
+        let mut state = self.lock();
+        self.changed.wait_while(&mut state, |state| !over(state));
+        state
     }
 
     fn lets_go(&self) {

@@ -5,9 +5,10 @@
 //! The instants of pause and resume are agreed over the network, as without a wire. Missing or
 //! additional edges are therefore detected, reported and counted, and do not make any clock wrong.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use timeloom_time::{Instant, Virtual};
 
@@ -122,7 +123,7 @@ impl Wire for NetworkedWire {
 
 impl LineReceiver {
     fn lock(&self) -> MutexGuard<'_, Level> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn tell(&self, text: &str) {

@@ -1,8 +1,9 @@
 //! Thread that listens to a wired line, and the handle that drives the line.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration as StdDuration;
 
@@ -90,7 +91,7 @@ impl Drop for LineMonitor {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, LineState> {
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+        self.line.lock()
     }
 
     fn turn(&self, receiver: &dyn LineListener) -> io::Result<()> {

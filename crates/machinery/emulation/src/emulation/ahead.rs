@@ -6,8 +6,9 @@
 //! another has a frame for a program, and the program's answer enters the network in time. A packet
 //! for another engine is handed over before that engine runs.
 
+use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 
 use timeloom_net::World;
 use timeloom_sys::clock::{thread_time, wall_now};
@@ -66,8 +67,8 @@ fn go_ahead(
     for (core, _) in &present {
         // The lock of an engine that does not sleep may be held for long.
         match core.try_lock() {
-            Ok(core) => locked.push(core),
-            Err(_) => return false,
+            Some(core) => locked.push(core),
+            None => return false,
         }
     }
     let mut engines: Vec<&mut Core> = locked.iter_mut().map(|core| &mut **core).collect();

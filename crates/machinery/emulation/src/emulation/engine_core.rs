@@ -4,10 +4,10 @@
 //! all threads of a network sleep, the owner of a stopped clock may run the engines ahead of it
 //! ([`super::ahead`]).
 
+use parking_lot::{Mutex, MutexGuard};
 use std::any::Any;
 use std::collections::HashMap;
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use timeloom_engine::{Pace, Paced, Wake};
 use timeloom_net::{Node, Owner, World};
@@ -442,7 +442,7 @@ const LOOK_AGAIN: Duration = Duration::from_us(500);
 
 /// Locks an engine. Another thread that held the lock has left a whole state.
 pub(super) fn lock(core: &Mutex<Core>) -> MutexGuard<'_, Core> {
-    core.lock().unwrap_or_else(PoisonError::into_inner)
+    core.lock()
 }
 
 /// Sleeps until `until`; nothing interrupts this sleep.

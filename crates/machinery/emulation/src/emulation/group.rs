@@ -13,9 +13,10 @@
 //!
 //! An engine of its own is a group of one.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use timeloom_net::Owner;
 use timeloom_time::{Instant, Virtual};
@@ -216,7 +217,7 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
@@ -297,11 +298,11 @@ mod tests {
         }
 
         fn asleep(&self, next: Option<Instant<Virtual>>) {
-            self.0.lock().unwrap().push(next);
+            self.0.lock().push(next);
         }
 
         fn awake(&self) {
-            self.0.lock().unwrap().push(None);
+            self.0.lock().push(None);
         }
     }
 
@@ -323,7 +324,7 @@ mod tests {
         let clock = Told(Arc::default());
         let group = EngineGroup::new(2, Box::new(clock.clone()));
         let [one, other] = [0, 1].map(|here| group.member(here));
-        let said = || clock.0.lock().unwrap().clone();
+        let said = || clock.0.lock().clone();
         one.asleep(Some(at(90)), exchanged(1, 0, 0));
         assert!(!group.rests(), "the other is awake");
         assert_eq!(group.unrest(), [Unrest::Awake(1)]);

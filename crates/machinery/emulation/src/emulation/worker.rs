@@ -4,10 +4,11 @@
 //! reads the portals, executes commands, and sleeps until the next event or frame. All of this is
 //! done in one thread, so the path of a packet takes no locks.
 
+use parking_lot::Mutex;
 use std::io;
 use std::panic::resume_unwind;
+use std::sync::Arc;
 use std::sync::mpsc::Receiver;
-use std::sync::{Arc, Mutex};
 
 use timeloom_engine::{Awake, Pace, Wake};
 use timeloom_sys::clock::{thread_time, wall_now};

@@ -13,9 +13,10 @@
 //! a separate crate because of its dependencies) and others are for processes, and use the encoding
 //! in [`crate::peering::message`].
 
+use parking_lot::{Condvar, Mutex};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32};
-use std::sync::{Arc, Condvar, Mutex};
 use std::{thread, time};
 
 use timeloom_engine::Engine;
@@ -269,8 +270,7 @@ impl Shared {
         // round.
         board.sleepers.fetch_add(1, SeqCst);
         while board.round.load(SeqCst) != self.round && !board.broken.load(SeqCst) {
-            let woken = board.wake.wait(bed);
-            bed = woken.unwrap_or_else(std::sync::PoisonError::into_inner);
+            board.wake.wait(&mut bed);
         }
         board.sleepers.fetch_sub(1, SeqCst);
         if board.round.load(Acquire) == self.round {
@@ -336,9 +336,8 @@ impl Board {
 
 /// Locks a mutex even if it is poisoned. The data is plain, so a panic cannot leave it
 /// half-changed.
-fn lock<T>(slot: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+fn lock<T>(slot: &Mutex<T>) -> parking_lot::MutexGuard<'_, T> {
     slot.lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 impl Drop for Shared {

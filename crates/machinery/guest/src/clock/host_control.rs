@@ -4,7 +4,8 @@
 //! the host's own time. Only the pages of the hosts concerned are published anew, all at one
 //! instant.
 
-use std::sync::{Arc, MutexGuard};
+use parking_lot::MutexGuard;
+use std::sync::Arc;
 
 use timeloom_clock::HostTime;
 use timeloom_clock::host_time_map::HostTimeMap;
@@ -258,9 +259,7 @@ impl Clock {
     }
 
     fn host_listeners(&self) -> MutexGuard<'_, Vec<HostListener>> {
-        self.host_listeners
-            .lock()
-            .unwrap_or_else(|e| e.into_inner())
+        self.host_listeners.lock()
     }
 }
 

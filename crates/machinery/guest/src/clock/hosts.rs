@@ -162,7 +162,7 @@ impl Clock {
             None => {
                 let mut state = self.lock();
                 while !changed() {
-                    state = self.woken.wait(state).unwrap_or_else(|e| e.into_inner());
+                    self.woken.wait(&mut state);
                 }
                 false
             }

@@ -1,7 +1,7 @@
 //! Publication of a new map. It is computed while all pages are closed, published at one counter
 //! value, and never below a value that a reader has seen.
 
-use std::sync::MutexGuard;
+use parking_lot::MutexGuard;
 
 use timeloom_abi::PageMap;
 use timeloom_time::{ClockMap, Instant, Rate, Virtual, Wall};

@@ -1,9 +1,10 @@
 //! Start of a session's clock: calibration, virtual time zero, and the offsets of the guests'
 //! clocks.
 
+use parking_lot::{Condvar, Mutex};
 use std::hash::BuildHasher;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use timeloom_abi::PageMap;
 use timeloom_sys::clock::{ClockId, civil_state, read_ns};

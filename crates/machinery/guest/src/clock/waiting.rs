@@ -98,19 +98,16 @@ impl Clock {
             // An instant after the one at which the clock stops cannot be reached: only a change
             // ends the wait.
             let next = next.filter(|next| *next <= state.ceiling);
-            state = match next.and_then(|next| state.map.first_reaching(next)) {
+            match next.and_then(|next| state.map.first_reaching(next)) {
                 // The wait is half a microsecond longer, since the page may lag the exact map by
                 // its rounding.
                 Some(due) => {
                     let left = due - wall_now() + Duration::from_ns(500);
                     let left = std::time::Duration::from_nanos(left.as_ns().max(1) as u64);
-                    self.changed
-                        .wait_timeout(state, left)
-                        .unwrap_or_else(|e| e.into_inner())
-                        .0
+                    self.changed.wait_for(&mut state, left);
                 }
-                None => self.changed.wait(state).unwrap_or_else(|e| e.into_inner()),
-            };
+                None => self.changed.wait(&mut state),
+            }
         }
         state.forget(wait);
     }

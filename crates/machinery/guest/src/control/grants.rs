@@ -5,9 +5,10 @@
 //! the granter. When that connection closes, the session stays where it is and reports this. If no
 //! other granter connects in time, the session is ended. It never continues by itself.
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use timeloom_time::{Duration, Instant, Virtual};
@@ -140,10 +141,9 @@ impl Grants {
         self.changed.notify_all();
         self.clock.wake();
         let limit = ANSWERED_WITHIN;
-        let (mut state, _) = self
-            .changed
-            .wait_timeout_while(self.lock(), limit, |state| state.answering)
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock();
+        self.changed
+            .wait_while_for(&mut state, |state| state.answering, limit);
         let knows = state.knows_the_end;
         if let Some(seated) = &mut state.seated {
             if as_planned && !knows {
@@ -258,8 +258,7 @@ impl Grants {
                     });
                 }
             }
-            let waited = self.changed.wait_timeout(state, LEAVES_EVERY);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.changed.wait_for(&mut state, LEAVES_EVERY);
         }
         state.seated = Some(Seated {
             process,
@@ -270,10 +269,9 @@ impl Grants {
 
     /// Waits until time may be granted, for at most `limit` of wall time.
     pub(crate) fn wait_until_open(&self, limit: StdDuration) {
-        let _ = self
-            .changed
-            .wait_timeout_while(self.lock(), limit, |state| state.phase == Phase::Preparing)
-            .unwrap_or_else(PoisonError::into_inner);
+        let is_preparing = |state: &mut State| state.phase == Phase::Preparing;
+        self.changed
+            .wait_while_for(&mut self.lock(), is_preparing, limit);
     }
 
     /// Records that the granter was informed of the session's end.
@@ -304,7 +302,7 @@ impl Grants {
     fn lock(&self) -> MutexGuard<'_, State> {
         // A thread that panicked with the lock held leaves consistent values: every change consists
         // of a few plain stores.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

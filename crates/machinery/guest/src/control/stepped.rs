@@ -1,7 +1,8 @@
 //! Session without a pause bus whose time moves by grants. Two parties may hold it: the granter and
 //! the user.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 
 use crate::control::controlled::{Controlled, Stepped};
 use crate::control::error::HoldError;
@@ -34,7 +35,7 @@ impl SteppedSession {
     }
 
     fn holders(&self) -> MutexGuard<'_, Holders> {
-        self.holders.lock().unwrap_or_else(PoisonError::into_inner)
+        self.holders.lock()
     }
 
     fn hold(&self, holder: impl FnOnce(&mut Holders) -> &mut bool) -> Result<(), HoldError> {

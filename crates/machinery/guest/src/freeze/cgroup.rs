@@ -2,13 +2,14 @@
 //! host that has processes or is held. The kernel stops a group if it or an ancestor is frozen, so
 //! pauses of a host and of the session may overlap in any order.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, fcntl_lock};
@@ -144,7 +145,7 @@ impl CgroupFreezer {
     /// Creates a group for a process that works for the session and is never stopped. The group is
     /// outside the session's own group.
     pub(super) fn helper(&self) -> io::Result<PathBuf> {
-        let mut count = self.helpers.lock().unwrap_or_else(|e| e.into_inner());
+        let mut count = self.helpers.lock();
         let all = helpers_of(self.directory());
         if *count == 0 {
             // The group may be a leftover of a dead session of the same name.
@@ -185,7 +186,7 @@ impl CgroupFreezer {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<usize, Arc<HostGroup>>> {
-        self.hosts.lock().unwrap_or_else(|e| e.into_inner())
+        self.hosts.lock()
     }
 }
 

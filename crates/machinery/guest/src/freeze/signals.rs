@@ -4,8 +4,8 @@
 //! the freezer records which hosts are stopped, and resumes a process when neither the session nor
 //! its host is stopped.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use timeloom_abi::{HOST_OFFSET, PAGE_ADDRESS};
@@ -224,7 +224,7 @@ impl SignalFreezer {
     }
 
     fn lock(&self) -> MutexGuard<'_, StoppedState> {
-        self.standing.lock().unwrap_or_else(|e| e.into_inner())
+        self.standing.lock()
     }
 }
 

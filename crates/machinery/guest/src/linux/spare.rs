@@ -1,15 +1,15 @@
 //! Reserve descriptors: with them, a session that has used up its descriptors can still answer
 //! queries, and stop.
 
+use parking_lot::Mutex;
 use std::fs::File;
 use std::io;
-use std::sync::{Mutex, PoisonError};
 
 static SPARE: Mutex<Vec<File>> = Mutex::new(Vec::new());
 
 /// Reserves descriptors, as many as are available up to [`KEPT`].
 pub(crate) fn put_aside() {
-    fill(&mut SPARE.lock().unwrap_or_else(PoisonError::into_inner));
+    fill(&mut SPARE.lock());
 }
 
 /// Runs `attempt`, which needs a descriptor. If none is left, frees a reserved one and runs it
@@ -17,7 +17,7 @@ pub(crate) fn put_aside() {
 pub(crate) fn with_spare<T>(attempt: impl Fn() -> io::Result<T>) -> io::Result<T> {
     match attempt() {
         Err(error) if error.raw_os_error() == Some(libc::EMFILE) => {
-            let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut spare = SPARE.lock();
             spare.clear();
             let done = attempt();
             fill(&mut spare);

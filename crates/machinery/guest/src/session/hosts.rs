@@ -17,7 +17,7 @@ impl Session {
     /// # Errors
     /// Fails if a name is unknown, or the list is empty.
     pub fn hosts_named(&self, names: &[String]) -> Result<Vec<Arc<Host>>, GuestError> {
-        let hosts = self.hosts.lock().unwrap_or_else(|e| e.into_inner());
+        let hosts = self.hosts.lock();
         let named = || hosts.iter().filter(|host| !host.name().is_empty());
         let mut found: Vec<Arc<Host>> = Vec::new();
         for name in names {
@@ -44,7 +44,7 @@ impl Session {
     /// # Errors
     /// Fails if there are several hosts, which have names.
     pub(crate) fn only_host(&self) -> Result<Arc<Host>, GuestError> {
-        let hosts = self.hosts.lock().unwrap_or_else(|e| e.into_inner());
+        let hosts = self.hosts.lock();
         let names: Vec<&str> = hosts.iter().map(|host| host.name()).collect();
         match names[..] {
             [_] => Ok(Arc::clone(&hosts[0])),

@@ -22,7 +22,7 @@ impl Session {
             ));
         }
         let _change = self.lock();
-        let mut registered = self.registered.lock().unwrap_or_else(|e| e.into_inner());
+        let mut registered = self.registered.lock();
         registered.retain(|registration| !registration.is_over());
         let tag = self.page_name.image_name(pid);
         let home = timeloom_sys::cgroup::of(pid as u32);
@@ -76,7 +76,7 @@ impl Session {
     /// could not be restored.
     pub fn unregister(&self, pid: i32) -> Result<(), GuestError> {
         let _change = self.lock();
-        let mut registered = self.registered.lock().unwrap_or_else(|e| e.into_inner());
+        let mut registered = self.registered.lock();
         let index = registered.iter().position(|one| one.pid == pid);
         let Some(index) = index else {
             return Err(GuestError::Usage(format!(

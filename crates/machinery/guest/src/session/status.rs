@@ -78,7 +78,7 @@ impl Session {
     /// Returns these processes, each given with the number of its host, with their names.
     pub(super) fn described(&self, listed: &[(usize, i32)]) -> Vec<Process> {
         let names = self.host_names();
-        let programs = self.programs.lock().unwrap_or_else(|e| e.into_inner());
+        let programs = self.programs.lock();
         let process = |&(host, pid): &(usize, i32)| Process {
             pid,
             name: processes::name(pid),
@@ -90,7 +90,7 @@ impl Session {
 
     /// Returns the names of the hosts by number, without those that have none.
     pub(super) fn host_names(&self) -> BTreeMap<usize, String> {
-        let hosts = self.hosts.lock().unwrap_or_else(|e| e.into_inner());
+        let hosts = self.hosts.lock();
         let named = hosts.iter().filter(|host| !host.name().is_empty());
         let named = named.map(|host| (host.index(), host.name().to_owned()));
         named.collect()

@@ -5,8 +5,8 @@
 //! change, while all processes are stopped, the used time and the clock's reading of every process
 //! and thread are recorded here. From then on the image asks the supervisor for processor time.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 
 use crate::linux::processes;
 
@@ -36,14 +36,14 @@ struct Base {
 impl CpuTime {
     /// Removes the records of processes and threads that have ended.
     pub(crate) fn forget_ended(&self) {
-        let mut bases = self.bases.lock().unwrap_or_else(|e| e.into_inner());
+        let mut bases = self.bases.lock();
         bases.retain(|subject, base| began(*subject).as_ref() == Some(&base.began));
     }
 
     /// Records the CPU clocks of these processes, which must be stopped. `dilation` is the dilation
     /// that is about to end.
     pub(crate) fn rebase(&self, pids: &[i32], dilation: f64) {
-        let mut bases = self.bases.lock().unwrap_or_else(|e| e.into_inner());
+        let mut bases = self.bases.lock();
         for &pid in pids {
             let threads = processes::threads(pid).into_iter().map(Subject::Thread);
             for subject in threads.chain([Subject::Process(pid)]) {
@@ -77,7 +77,7 @@ impl CpuTime {
                 (other, false) => Subject::Process(other),
             },
         };
-        let bases = self.bases.lock().unwrap_or_else(|e| e.into_inner());
+        let bases = self.bases.lock();
         let base = bases.get(&subject);
         let began = base.and_then(|_| began(subject)).unwrap_or_default();
         shown(base, &began, real_ns, dilation)
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(clocks.shown_ns(own, process, 1_000, 10.0), 100);
         clocks.rebase(&[own], 10.0);
         let (real, stood) = {
-            let bases = clocks.bases.lock().unwrap();
+            let bases = clocks.bases.lock();
             let base = &bases[&Subject::Process(own)];
             (base.real_ns, base.shown_ns)
         };

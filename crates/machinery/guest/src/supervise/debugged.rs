@@ -9,9 +9,10 @@
 //! vfork(2)), the request is deferred until that exec. A traced child would stop at each SIGSYS,
 //! and the waiting parent could not resume it.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::io::Write;
 use std::os::fd::AsFd;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
@@ -238,10 +239,10 @@ impl Debugged {
     }
 
     fn executing(&self) -> MutexGuard<'_, Vec<Executing>> {
-        self.executing.lock().unwrap_or_else(|e| e.into_inner())
+        self.executing.lock()
     }
 
     fn put_off(&self) -> MutexGuard<'_, Vec<PutOff>> {
-        self.put_off.lock().unwrap_or_else(|e| e.into_inner())
+        self.put_off.lock()
     }
 }

@@ -381,10 +381,7 @@ fn admit(
         return supervisor.freezer.keep_stopped(pid);
     }
     supervisor.timers.forget_posix(pid);
-    let mut newcomers = supervisor
-        .newcomers
-        .lock()
-        .unwrap_or_else(|e| e.into_inner());
+    let mut newcomers = supervisor.newcomers.lock();
     match newcomers.iter().position(|&other| other == pid) {
         Some(index) => {
             newcomers.swap_remove(index);

@@ -1,10 +1,11 @@
 //! The kernel's interface for answering system calls of other processes
 //! (`SECCOMP_RET_USER_NOTIF`, seccomp_unotify(2)).
 
+use parking_lot::Mutex;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
@@ -137,7 +138,7 @@ impl Listener {
     /// Sets the files that [`timeloom_abi::calls::ImageCall::Give`] requests, by their index.
     pub(crate) fn set_gifts(&self, files: Vec<File>) {
         if let Some(leave) = &self.leave {
-            *leave.gifts.lock().unwrap_or_else(|e| e.into_inner()) = files;
+            *leave.gifts.lock() = files;
         }
     }
 
@@ -145,7 +146,7 @@ impl Listener {
     /// `None` if there is no such file.
     pub(crate) fn with_gift<T>(&self, gift: usize, give: impl FnOnce(&File) -> T) -> Option<T> {
         let gifts = &self.leave.as_ref()?.gifts;
-        let gifts = gifts.lock().unwrap_or_else(|e| e.into_inner());
+        let gifts = gifts.lock();
         gifts.get(gift).map(give)
     }
 

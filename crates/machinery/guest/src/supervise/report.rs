@@ -1,7 +1,7 @@
 //! Calls that carry time and are not virtualised: they are counted and reported.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 
 use timeloom_text::one_line;
 
@@ -39,7 +39,7 @@ impl Report {
         outcome: &'static str,
         (thread, instruction): (i32, u64),
     ) -> bool {
-        let mut counts = self.counts.lock().unwrap_or_else(|e| e.into_inner());
+        let mut counts = self.counts.lock();
         let entry = counts
             .entry((program, call, outcome))
             .or_insert_with(|| (0, site(thread, instruction)));
@@ -49,7 +49,7 @@ impl Report {
 
     /// Returns all counts, sorted by program and call.
     pub(crate) fn calls(&self) -> Vec<UnhandledCall> {
-        let counts = self.counts.lock().unwrap_or_else(|e| e.into_inner());
+        let counts = self.counts.lock();
         counts
             .iter()
             .map(|((program, call, outcome), (count, site))| UnhandledCall {

@@ -4,10 +4,11 @@
 //! The code that answers a program's call, skips, or finds the next event takes this state by
 //! reference. It has no access to the session that owns the state, or to the session's other users.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant as StdInstant};
 
 use timeloom_time::{Instant, Virtual};
@@ -155,10 +156,7 @@ impl Supervisor {
     pub(crate) fn report_end_by_filter(&self, process: i32, call: i32) {
         let program = processes::name(process);
         let count = {
-            let mut ended = self
-                .ended_by_filter
-                .lock()
-                .unwrap_or_else(|e| e.into_inner());
+            let mut ended = self.ended_by_filter.lock();
             let kind = (program.clone(), call);
             if ended.len() >= MOST_KINDS_OF_ENDS && !ended.contains_key(&kind) {
                 return;
@@ -184,8 +182,7 @@ impl Supervisor {
 
     /// Returns true if at least one process was reported as ended by its own seccomp filter.
     pub(crate) fn has_end_by_filter(&self) -> bool {
-        let ended = self.ended_by_filter.lock();
-        !ended.unwrap_or_else(|e| e.into_inner()).is_empty()
+        !self.ended_by_filter.lock().is_empty()
     }
 
     /// Returns how connections are paced.
@@ -210,7 +207,7 @@ impl Supervisor {
     /// Takes the lock that excludes other changes of clock and processes.
     pub(crate) fn lock(&self) -> MutexGuard<'_, ()> {
         self.wanting.fetch_add(1, Ordering::SeqCst);
-        let guard = self.change.lock().unwrap_or_else(|e| e.into_inner());
+        let guard = self.change.lock();
         self.wanting.fetch_sub(1, Ordering::SeqCst);
         guard
     }
@@ -219,7 +216,7 @@ impl Supervisor {
     /// was set. When the function returns, all steps until now have been reported, including those
     /// that another thread noticed first.
     pub(crate) fn tell_of_steps(self: &Arc<Self>) {
-        let telling = self.telling.lock().unwrap_or_else(|e| e.into_inner());
+        let telling = self.telling.lock();
         let stepped = self.clock.take_stepped();
         for host in &stepped {
             self.timers.clock_was_set(host);
@@ -304,7 +301,7 @@ impl Supervisor {
     }
 
     fn execs(&self) -> MutexGuard<'_, Vec<usize>> {
-        self.execs.lock().unwrap_or_else(|e| e.into_inner())
+        self.execs.lock()
     }
 
     /// Records that a program is being started on the host with this number, until the result is
@@ -327,7 +324,7 @@ impl Supervisor {
 
     /// Records the guest thread over which time cannot skip at the moment; `None` if there is none.
     pub(crate) fn note_busy(&self, thread: Option<i32>) {
-        let mut busy = self.busy.lock().unwrap_or_else(|e| e.into_inner());
+        let mut busy = self.busy.lock();
         if busy.map(|(same, _)| same) != thread {
             *busy = thread.map(|thread| (thread, StdInstant::now()));
         }
@@ -336,7 +333,7 @@ impl Supervisor {
     /// Returns the wall time for which time could not skip over this guest thread; `None` if it
     /// is not the one that was found last.
     pub(crate) fn busy_for(&self, thread: i32) -> Option<Duration> {
-        let busy = self.busy.lock().unwrap_or_else(|e| e.into_inner());
+        let busy = self.busy.lock();
         let same = busy.filter(|(busy, _)| *busy == thread);
         same.map(|(_, since)| since.elapsed())
     }
@@ -345,11 +342,7 @@ impl Supervisor {
     /// counted: it does not continue until the host is resumed.
     pub(crate) fn is_starting_one(&self) -> bool {
         self.execs().iter().any(|&host| !self.clock.is_held(host))
-            || !self
-                .newcomers
-                .lock()
-                .unwrap_or_else(|e| e.into_inner())
-                .is_empty()
+            || !self.newcomers.lock().is_empty()
     }
 
     /// Records that a thread of this process waits for the end of this program and will handle it.
@@ -364,17 +357,17 @@ impl Supervisor {
 
     /// Calls `work` with the record of the scheduling order, to read or update it.
     pub(crate) fn with_order<T>(&self, work: impl FnOnce(&mut SchedulingRecord) -> T) -> T {
-        work(&mut self.order.lock().unwrap_or_else(|e| e.into_inner()))
+        work(&mut self.order.lock())
     }
 
     fn children(&self) -> MutexGuard<'_, Children> {
-        self.children.lock().unwrap_or_else(|e| e.into_inner())
+        self.children.lock()
     }
 
     /// Takes the lock that excludes other changes of clock and processes. Returns `None` if another
     /// change is in progress.
     pub(crate) fn try_change(&self) -> Option<MutexGuard<'_, ()>> {
-        self.change.try_lock().ok()
+        self.change.try_lock()
     }
 
     /// Calls `work` while the processes are stopped, with the identifiers of those that continue

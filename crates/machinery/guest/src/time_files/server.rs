@@ -3,11 +3,12 @@
 //! Like the kernel's own files, they have size 0. Their contents are computed at a read from offset
 //! 0; later reads return the rest of the same text.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fuser::{
@@ -141,11 +142,11 @@ impl Server {
     }
 
     fn files(&self) -> MutexGuard<'_, Files> {
-        self.files.lock().unwrap_or_else(|e| e.into_inner())
+        self.files.lock()
     }
 
     fn opened(&self) -> MutexGuard<'_, Opened> {
-        self.open.lock().unwrap_or_else(|e| e.into_inner())
+        self.open.lock()
     }
 
     fn attributes(&self, inode: INodeNo) -> Option<FileAttr> {

@@ -4,9 +4,10 @@
 //! supervisor sends signals as root. So each owner is referenced by a descriptor and has a unique
 //! number, and when it ends it is removed with all its timers.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::io::{self, PipeReader, PipeWriter, Write};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use timeloom_sys::epoll::Epoll;
 
@@ -145,7 +146,7 @@ impl Owners {
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(|e| e.into_inner())
+        self.known.lock()
     }
 }
 

@@ -13,10 +13,11 @@
 //!   task that first lets the runtime poll all sockets once. Those requests then join this pause,
 //!   and do not cause another.
 
+use parking_lot::Mutex;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use timeloom_bus::Hold;
@@ -116,7 +117,7 @@ impl Connection {
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut Owed) -> T) -> T {
-        act(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+        act(&mut self.state.lock())
     }
 }
 

@@ -14,10 +14,11 @@ mod ptp4l;
 mod report;
 mod stage;
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::sleep;
 
 use timeloom_ptp::security::VerificationPolicy;
@@ -278,7 +279,7 @@ struct Lines(Arc<Mutex<Vec<EvidenceLine>>>);
 
 impl Lines {
     fn with<R>(&self, look: impl FnOnce(&mut Vec<EvidenceLine>) -> R) -> R {
-        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        look(&mut self.0.lock())
     }
 
     fn take(&self) -> Vec<EvidenceLine> {

@@ -1,8 +1,9 @@
 //! Queue of messages that wait for the instant at which they are due, with a thread that delivers
 //! them.
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use crate::{Stamp, Timeline};
@@ -98,7 +99,7 @@ fn cost(message: &ReceivedMessage) -> usize {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Due> {
-        self.due.lock().unwrap_or_else(PoisonError::into_inner)
+        self.due.lock()
     }
 
     /// Waits until the next message is certainly due. Returns the message, and the reading of the
@@ -107,7 +108,7 @@ impl Shared {
         let mut due = self.lock();
         while !due.is_over {
             let Some(((act_at, _), _)) = due.messages.first_key_value() else {
-                due = (self.changed.wait(due)).unwrap_or_else(PoisonError::into_inner);
+                self.changed.wait(&mut due);
                 continue;
             };
             let now = timeline.read().ok();
@@ -121,8 +122,7 @@ impl Shared {
             }
             let wait_ns = left.min(LOOK_AGAIN).as_ns() as u64;
             let length = std::time::Duration::from_nanos(wait_ns);
-            let waited = self.changed.wait_timeout(due, length);
-            due = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.changed.wait_for(&mut due, length);
         }
         None
     }

@@ -1,11 +1,12 @@
 //! Channel through which programs publish messages to listed peers and subscribe to messages, by
 //! datagrams.
 
+use parking_lot::Mutex;
 use std::fmt;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use crate::{Refusal, Stamp, Timeline};
@@ -264,10 +265,8 @@ impl Drop for Channel {
 }
 
 impl Shared {
-    fn subscribers(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Subscriber>>> {
-        self.subscribers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn subscribers(&self) -> parking_lot::MutexGuard<'_, Vec<Arc<Subscriber>>> {
+        self.subscribers.lock()
     }
 
     /// Receives datagrams until `over` is readable.

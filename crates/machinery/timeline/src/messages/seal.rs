@@ -5,10 +5,10 @@
 //! under which the message is sent, and the body. A seal authenticates the body but does not
 //! encrypt it.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use crate::{Order, Stamp};
 use hmac::{Hmac, Mac};
@@ -153,10 +153,7 @@ impl Seal {
         sealed
             .verify_slice(tag)
             .map_err(|_| AuthenticityError::Forged)?;
-        let counts = self
-            .last_counts
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let counts = self.last_counts.lock();
         let before = counts.last.get(&(*sender, name.to_owned())).copied();
         if before.is_some_and(|before| count <= before) {
             return Err(AuthenticityError::Again);
@@ -176,10 +173,7 @@ impl Seal {
         name: &str,
         proved: &Proved<'_>,
     ) -> Result<(), AuthenticityError> {
-        let mut counts = self
-            .last_counts
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.last_counts.lock();
         counts.remember(name, proved)
     }
 

@@ -2,11 +2,11 @@
 //! it share. Writes to the heap page do not reach the file.
 
 use core::ffi::c_void;
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
-use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 
 use rustix::io::{Errno, Result};

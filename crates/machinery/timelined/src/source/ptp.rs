@@ -9,10 +9,11 @@
 //! The slave's timestamps are of CLOCK_REALTIME, which the slave or other programs may steer
 //! meanwhile.
 
+use parking_lot::Mutex;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration as StdDuration;
 
 use rustix::fs::Mode;
@@ -84,7 +85,7 @@ impl Ptp {
 
 impl Source for Ptp {
     fn ask(&mut self, era: Era) -> Result<SourceSample, SourceFailure> {
-        let mut shared = self.shared.lock().expect("no panic holds it");
+        let mut shared = self.shared.lock();
         if shared.bracket.era() != era {
             shared.bracket.begin(era);
             (shared.authenticated, shared.unauthenticated) = (false, false);
@@ -152,7 +153,7 @@ fn listen(socket: &UnixDatagram, clock: &LocalClock, shared: &Weak<Mutex<Shared>
         let judged = FedSync::decode(&buffer[..length])
             .map_err(SourceFailure::because)
             .and_then(|sync| judge(sync).map_err(SourceFailure::because));
-        let mut shared = shared.lock().expect("no panic holds it");
+        let mut shared = shared.lock();
         match judged {
             Ok(Judged::Authenticated(measured)) => shared.take(&measured, &mut line, clock),
             Ok(Judged::Unauthenticated) => shared.unauthenticated = true,

@@ -9,9 +9,10 @@
 //! This source is for software timestamping: the slave's own timestamps are then of CLOCK_REALTIME,
 //! which `ptp4l` may or may not steer.
 
+use parking_lot::Mutex;
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration as StdDuration;
 
 use timeloom_clock::timeline::Era;
@@ -257,9 +258,9 @@ impl Drop for Unlinked {
 
 impl Source for Ptp4l {
     fn ask(&mut self, era: Era) -> Result<SourceSample, SourceFailure> {
-        let master = self.shared.lock().expect("no panic holds it").master;
+        let master = self.shared.lock().master;
         let reference = self.reference(master)?;
-        let mut shared = self.shared.lock().expect("no panic holds it");
+        let mut shared = self.shared.lock();
         if shared.master != master {
             return Err(SourceFailure::because("the master has just changed"));
         }
@@ -302,7 +303,7 @@ fn listen(socket: &UnixDatagram, clock: &LocalClock, shared: &Weak<Mutex<Shared>
         };
         let Ok(length) = received else { continue };
         let records = parse_timing(&buffer[..length]);
-        let mut shared = shared.lock().expect("no panic holds it");
+        let mut shared = shared.lock();
         let taken = records.map_err(SourceFailure::because).and_then(|all| {
             all.iter()
                 .try_for_each(|one| shared.take(one, &mut line, clock))
@@ -389,7 +390,7 @@ mod tests {
                 let mut answer = request[..length].to_vec();
                 answer[46] = 2; // RESPONSE
                 let id = u16::from_be_bytes([answer[52], answer[53]]);
-                let mut parent = parent.lock().unwrap();
+                let mut parent = parent.lock();
                 let data = match id {
                     // stepsRemoved, offsetFromMaster, meanPathDelay.
                     0x2001 => [&1u16.to_be_bytes()[..], &[0; 16]].concat(),
@@ -459,7 +460,7 @@ mod tests {
         let reference = source.reference(Some(identity(1))).unwrap();
         assert_eq!(reference.shift, Duration::from_s(37));
         assert_eq!(reference.error, Duration::from_ns(100));
-        *parent.lock().unwrap() = Parent {
+        *parent.lock() = Parent {
             identity: identity(2),
             utc_offset_s: 1,
             next: None,
@@ -484,7 +485,7 @@ mod tests {
             assert!(source.properties.is_none(), "nothing is cached");
         };
         refused(&mut source, 2);
-        parent.lock().unwrap().next = Some(2);
+        parent.lock().next = Some(2);
         refused(&mut source, 1);
         assert!(source.reference(Some(identity(2))).is_ok());
     }

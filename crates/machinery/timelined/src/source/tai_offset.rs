@@ -7,9 +7,10 @@
 //! and the kernel and the configuration agree. If the table disproves one of these two, the daemon
 //! uses the other and reports the contradiction.
 
+use parking_lot::Mutex;
 use std::fs::File;
 use std::io::Read;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use timeloom_sys::clock::{ClockId, read_ns};
@@ -168,7 +169,7 @@ type Known = Option<(SystemTime, Arc<LeapSeconds>)>;
 /// The file is read again when its modification time changes.
 fn leap_seconds() -> Arc<LeapSeconds> {
     static KNOWN: Mutex<Known> = Mutex::new(None);
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut known = KNOWN.lock();
     let changed = std::fs::metadata(LIST).and_then(|found| found.modified());
     let changed = changed.unwrap_or(SystemTime::UNIX_EPOCH);
     match &*known {

@@ -1,11 +1,12 @@
 //! Guest's side of a link: an agent, to which programs in a guest connect as if it were the daemon.
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -155,7 +156,7 @@ impl Drop for GuestAgent {
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn send(&self, message: &FromGuest) {
@@ -165,8 +166,7 @@ impl Shared {
     }
 
     fn channel(&self) -> Arc<Channel> {
-        let channel = self.channel.lock();
-        channel.unwrap_or_else(PoisonError::into_inner).clone()
+        self.channel.lock().clone()
     }
 
     /// Handles the end of the channel. A port remains open, and a new peer may open its other end.
@@ -177,7 +177,7 @@ impl Shared {
         }
         let opened = self.link.open().and_then(Channel::new);
         if let Ok(opened) = opened {
-            let mut channel = self.channel.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut channel = self.channel.lock();
             *channel = Arc::new(opened);
             drop(channel);
             self.lose_host();
@@ -241,9 +241,8 @@ impl Shared {
     }
 
     fn wait(&self, most: Duration, until: impl Fn(&State) -> bool) {
-        let state = self.state();
         let going = |state: &mut State| !until(state) && !self.ended.load(Relaxed);
-        drop(self.changed.wait_timeout_while(state, most, going));
+        self.changed.wait_while_for(&mut self.state(), going, most);
     }
 
     /// Handles a host that does not answer: ends all bindings and disconnects the programs.

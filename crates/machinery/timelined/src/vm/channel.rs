@@ -1,8 +1,8 @@
 //! Byte channel through a port or socket whose peer may stop reading.
 
+use parking_lot::Mutex;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -30,7 +30,7 @@ impl Channel {
     /// Sends a whole message. Fails if the peer does not read it within [`PATIENCE`].
     pub(crate) fn send<T: Serialize>(&self, message: &T) -> io::Result<()> {
         let bytes = frame(message);
-        let _alone = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.sending.lock();
         let deadline = Instant::now() + PATIENCE;
         let mut rest = &bytes[..];
         while !rest.is_empty() {

@@ -1,9 +1,10 @@
 //! Host's side of one virtual machine.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -229,11 +230,11 @@ fn source(
 
 impl Shared {
     fn channel(&self) -> MutexGuard<'_, Option<Arc<Channel>>> {
-        self.channel.lock().unwrap_or_else(PoisonError::into_inner)
+        self.channel.lock()
     }
 
     fn region(&self) -> MutexGuard<'_, RegionWriter> {
-        self.region.lock().unwrap_or_else(PoisonError::into_inner)
+        self.region.lock()
     }
 
     /// Copies the pages repeatedly until the relay ends. If a daemon dies, the page of its

@@ -1,9 +1,10 @@
 //! Connections of one guest to daemons, from the guest's hello until it falls silent.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::net::Shutdown;
@@ -120,7 +121,7 @@ impl Session {
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock()
     }
 }
 
@@ -172,7 +173,7 @@ impl Connection {
     }
 
     fn lock(&self) -> MutexGuard<'_, Bindings> {
-        self.bindings.lock().unwrap_or_else(PoisonError::into_inner)
+        self.bindings.lock()
     }
 }
 

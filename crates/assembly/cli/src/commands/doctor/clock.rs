@@ -1,8 +1,9 @@
 //! Tests of the features that `timeloom exec` needs: a program under a virtual clock.
 
+use parking_lot::Mutex;
 use std::io::Read;
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use timeloom_guest::{ClockOptions, CommandSpec, FreezeKind, Output, Session, SessionOptions};
@@ -140,7 +141,7 @@ fn session() -> Vec<Finding> {
             start: Some(Instant::from_ns(SHOWN_S * 1_000_000_000)),
             ..ClockOptions::default()
         },
-        warn: Box::new(move |text| heard.lock().unwrap_or_else(|e| e.into_inner()).push(text)),
+        warn: Box::new(move |text| heard.lock().push(text)),
     });
     let session = match session {
         Ok(session) => session,
@@ -154,7 +155,7 @@ fn session() -> Vec<Finding> {
         ),
         Err(error) => {
             let mut reason = error.to_string();
-            for warning in warnings.lock().unwrap_or_else(|e| e.into_inner()).iter() {
+            for warning in warnings.lock().iter() {
                 reason += &format!("\n{warning}");
             }
             no_program(reason)

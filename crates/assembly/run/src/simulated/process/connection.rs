@@ -1,6 +1,7 @@
 //! Connection of the run to an engine. The engine's process may be replaced by another, and the
 //! connection then leads to the new process.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::fmt::Display;
 use std::io;
 use std::net::Shutdown;
@@ -11,7 +12,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration as StdDuration;
 
 use timeloom_emulation::Port;
@@ -282,7 +283,7 @@ impl Seed {
 }
 
 pub(super) fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
+    of.lock()
 }
 
 /// Time within which a process must accept a message; messages are short and rare.

@@ -3,7 +3,8 @@
 //! A thread that requests a change waits here until the thread that receives from the engine
 //! ([`super::listener`]) reports the result.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use parking_lot::{Condvar, Mutex};
+use std::sync::{Arc, Weak};
 use std::time::Duration as StdDuration;
 
 use timeloom_net::Owner;
@@ -99,18 +100,15 @@ impl EngineMembership {
         patience: Option<StdDuration>,
         waits: impl Fn() -> bool,
     ) -> EngineState {
-        let state = lock(&self.state);
+        let mut state = lock(&self.state);
         let stays = |is: &mut EngineState| *is == this && waits();
         match patience {
             Some(patience) => {
-                let waited = self.changed.wait_timeout_while(state, patience, stays);
-                *waited.unwrap_or_else(PoisonError::into_inner).0
+                self.changed.wait_while_for(&mut state, stays, patience);
             }
-            None => {
-                let waited = self.changed.wait_while(state, stays);
-                *waited.unwrap_or_else(PoisonError::into_inner)
-            }
+            None => self.changed.wait_while(&mut state, stays),
         }
+        *state
     }
 }
 

@@ -1,11 +1,12 @@
 //! Tests with a scripted chronyd, on a machine that a test marks as held.
 
+use parking_lot::Mutex;
 use std::fs::File;
 use std::net::UdpSocket;
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixDatagram;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use super::*;
@@ -76,11 +77,11 @@ impl Scripted {
     }
 
     fn set(&self, change: impl FnOnce(&mut Script)) {
-        change(&mut self.script.lock().unwrap());
+        change(&mut self.script.lock());
     }
 
     fn resets(&self) -> u32 {
-        self.script.lock().unwrap().resets
+        self.script.lock().resets
     }
 }
 
@@ -98,13 +99,13 @@ fn serve(socket: &Socket, script: &Mutex<Script>) {
     match socket {
         Socket::Unix(socket) => {
             if let Ok((length, from)) = socket.recv_from(&mut buffer) {
-                let answer = answer(&buffer[..length], &mut script.lock().unwrap(), true);
+                let answer = answer(&buffer[..length], &mut script.lock(), true);
                 let _ = socket.send_to(&answer, from.as_pathname().unwrap());
             }
         }
         Socket::Udp(socket) => {
             if let Ok((length, from)) = socket.recv_from(&mut buffer) {
-                let answer = answer(&buffer[..length], &mut script.lock().unwrap(), false);
+                let answer = answer(&buffer[..length], &mut script.lock(), false);
                 let _ = socket.send_to(&answer, from);
             }
         }
