@@ -1,6 +1,6 @@
 //! Servers of a simulated network: started at their nodes as the plan says, and their statistics.
 
-use timeloom_net::server::{ServerOptions, Service, SimulatedServer};
+use timeloom_net::server::{Service, SimulatedServer, SimulatedServerOptions};
 use timeloom_net::{Node, World};
 use timeloom_scenario::{Plan, ServiceKind};
 
@@ -28,7 +28,7 @@ pub(crate) fn start(
             };
             (service.port, what)
         });
-        let options = ServerOptions {
+        let options = SimulatedServerOptions {
             services: services.collect(),
             connections: usize::from(host.connections),
             buffer_bytes: usize::try_from(host.buffer).unwrap_or(usize::MAX),

@@ -10,7 +10,7 @@ use std::time::Duration as StdDuration;
 
 use timeloom_emulation::{Address, Emulation, EmulationOptions, ManualClock, Portals, Tap, Timing};
 use timeloom_fabric::{Fabric, NetworkSpec, StationSpec};
-use timeloom_net::server::{ServerOptions, Service, ServiceStats, SimulatedServer};
+use timeloom_net::server::{Service, ServiceStats, SimulatedServer, SimulatedServerOptions};
 use timeloom_net::{LinkConfig, NetworkBuilder, Node};
 use timeloom_time::{Duration, Rate};
 
@@ -44,7 +44,7 @@ fn bed() -> Bed {
     let link = LinkConfig::new(100_000_000, Duration::from_ms(2)).with_mtu(1_000);
     network.connect(router, server, link);
     let mut world = network.build().unwrap();
-    let options = ServerOptions {
+    let options = SimulatedServerOptions {
         services: vec![(80, Service::Http(3_000)), (7, Service::Echo)],
         connections: 8,
         buffer_bytes: 65_536,

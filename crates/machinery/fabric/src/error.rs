@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use rustix::io::Errno;
 
-use crate::names::MacAddress;
+use crate::MacAddress;
 
 /// Reason why a network could not be built.
 #[derive(Debug, thiserror::Error)]

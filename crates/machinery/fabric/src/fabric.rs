@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use crate::ipv6;
 use crate::link::{self, CableEnd};
-use crate::names::InterfaceNames;
+use crate::names::{InterfaceNames, mac_of_name};
 use crate::netlink::Refusal;
 use crate::openflow::{Bridge, OpenVSwitch};
 use crate::station::{STATION_INDEX, STATION_INTERFACE, Site};
@@ -379,7 +379,7 @@ impl Builder {
 /// Returns the MAC address of an interface that does not belong to a station. The first byte
 /// distinguishes these addresses from those that are derived for stations.
 fn port_mac(title: &str) -> MacAddress {
-    let mut mac = MacAddress::of_name(title, 0);
+    let mut mac = mac_of_name(title, 0);
     mac.0[0] = 0x06;
     mac
 }

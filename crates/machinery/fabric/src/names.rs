@@ -1,71 +1,15 @@
 //! Interface names that the kernel accepts, and generated MAC addresses. Both depend on the
 //! description alone, so that two runs have the same names and addresses.
 
-use core::fmt;
-use core::str::FromStr;
 use std::collections::HashSet;
 
-/// Ethernet address of 48 bits, in the order of transmission.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct MacAddress(pub [u8; 6]);
+use timeloom_wire::MacAddress;
 
-impl MacAddress {
-    /// Returns the locally administered unicast address for `name`: the byte `02` and 40 bits of
-    /// the name's FNV-1a hash. `attempt` is 0 unless the addresses of two names collide, which is
-    /// rare.
-    pub(crate) fn of_name(name: &str, attempt: u32) -> Self {
-        let hash = hash(name, attempt).to_be_bytes();
-        Self([0x02, hash[0], hash[1], hash[2], hash[3], hash[4]])
-    }
-
-    /// Returns true if an interface can have the address: it is neither a group address nor zero.
-    pub fn is_unicast(self) -> bool {
-        self.0[0] & 1 == 0 && self.0 != [0; 6]
-    }
-}
-
-impl fmt::Display for MacAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [a, b, c, d, e, g] = self.0;
-        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
-    }
-}
-
-impl fmt::Debug for MacAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-/// Error for a text that is not a MAC address; contains the text.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no MAC address; write it as `02:00:5e:10:00:01`")]
-pub struct NoMac(String);
-
-impl FromStr for MacAddress {
-    type Err = NoMac;
-
-    /// Parses six pairs of hexadecimal digits with colons: `02:00:5e:10:00:01`.
-    fn from_str(text: &str) -> Result<Self, NoMac> {
-        let fail = || NoMac(text.to_owned());
-        let mut bytes = [0; 6];
-        let mut pairs = text.split(':');
-        for byte in &mut bytes {
-            let pair = pairs
-                .next()
-                .filter(|pair| pair.len() == 2)
-                .ok_or_else(fail)?;
-            if !pair.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-                return Err(fail());
-            }
-            *byte = u8::from_str_radix(pair, 16).map_err(|_| fail())?;
-        }
-        if pairs.next().is_some() {
-            Err(fail())
-        } else {
-            Ok(Self(bytes))
-        }
-    }
+/// Returns the locally administered unicast address for `name`: the byte `02` and 40 bits of the
+/// name's FNV-1a hash. `attempt` is 0 unless the addresses of two names collide, which is rare.
+pub(crate) fn mac_of_name(name: &str, attempt: u32) -> MacAddress {
+    let hash = hash(name, attempt).to_be_bytes();
+    MacAddress([0x02, hash[0], hash[1], hash[2], hash[3], hash[4]])
 }
 
 /// Generator of interface names that are unique in the fabric namespace.
@@ -145,25 +89,9 @@ mod tests {
     #[test]
     fn macs_are_local_unicast_and_differ() {
         let macs: HashSet<_> = (0..10_000)
-            .map(|i| MacAddress::of_name(&format!("h{i}"), 0))
+            .map(|i| mac_of_name(&format!("h{i}"), 0))
             .collect();
         assert_eq!(macs.len(), 10_000);
         assert!(macs.iter().all(|mac| mac.is_unicast() && mac.0[0] == 2));
-    }
-
-    #[test]
-    fn macs_are_read_as_written() {
-        let mac = MacAddress([2, 0, 0x5e, 0x10, 0, 0xff]);
-        assert_eq!(mac.to_string().parse(), Ok(mac));
-        for bad in [
-            "",
-            "02:00",
-            "02:00:5e:10:00:0g",
-            "02:00:5e:10:00:01:02",
-            "2:0:5e:10:0:1",
-            "+2:00:5e:10:00:01",
-        ] {
-            assert!(bad.parse::<MacAddress>().is_err(), "{bad}");
-        }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::names::is_node_name;
+use crate::names::mac_of_name;
 use crate::{MacAddress, OpenFlowSpec, SpecError};
 
 /// Network of switches and stations that are joined by links. The order of the lists determines
@@ -184,7 +185,7 @@ impl NetworkSpec {
             .collect();
         let mut pick = |station: &StationSpec| {
             (0..)
-                .map(|attempt| MacAddress::of_name(&station.name, attempt))
+                .map(|attempt| mac_of_name(&station.name, attempt))
                 .find(|mac| taken.insert(*mac))
                 .expect("2^32 attempts")
         };

@@ -19,7 +19,7 @@ use timeloom_timeline::protocol::TimelineName;
 use timeloom_timeline::protocol::TimelineScale;
 
 pub use source::{
-    ChronyConfig, PathConfig, PeerConfig, PhcConfig, Ptp4lConfig, PtpConfig, Shows,
+    ChronyConfig, PathConfig, PeerSourceConfig, PhcConfig, Ptp4lConfig, PtpConfig, Shows,
     SimulatedConfig, SourceConfig, SystemClockConfig,
 };
 

@@ -26,7 +26,7 @@ use timeloom_timeline::protocol::{
 /// Handle of a timeline whose worker thread runs until its [`Daemon`](crate::Daemon) is dropped.
 /// Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Timeline {
+pub struct TimelineHandle {
     name: TimelineName,
     id: TimelineId,
     scale: TimelineScale,
@@ -52,7 +52,7 @@ pub(crate) enum KeepError {
     Accuracy(UnmetRequirement),
 }
 
-impl Timeline {
+impl TimelineHandle {
     /// Creates the timeline's page, whose lock excludes other daemons, and starts the worker
     /// thread.
     pub(crate) fn start(

@@ -1,8 +1,9 @@
 //! The daemon of timelines: it connects the models of `timeloom-clock` with the pages of
 //! `timeloom-timeline`.
 //!
-//! - [`serve()`] runs the daemon: a thread per timeline ([`Timeline`]) that owns its estimator and
-//!   its pages, a thread per source that polls at the estimator's request, and a thread per client.
+//! - [`serve()`] runs the daemon: a thread per timeline ([`TimelineHandle`]), which owns its
+//!   estimator and its pages, a thread per source that polls at the estimator's request, and a
+//!   thread per client.
 //! - [`source`] adapts sources of time, such as the system clock, chronyd or a PTP slave.
 //!
 //! [`vm`] brings timelines into virtual machines. The client library and the protocol between client
@@ -25,6 +26,6 @@ mod subscriber;
 pub mod vm;
 mod worker;
 
-pub use handle::Timeline;
+pub use handle::TimelineHandle;
 pub use local_clock::LocalClock;
 pub use serve::{Daemon, DaemonError, serve};

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
 use std::thread::JoinHandle;
 
 use rustix::net::Shutdown;
-use timeloom_clock::timeline::{BindingId, Disturbance, PastError};
+use timeloom_clock::timeline::{BindingId, Disturbance, HistoryError};
 use timeloom_time::Duration;
 use timeloom_timeline::shm::{PageReader, WriterError};
 
@@ -20,7 +20,7 @@ use crate::config::{BadConfig, DaemonConfig, SourceConfig, TimelineConfig};
 use crate::handle::KeepError;
 use crate::source::peer;
 use crate::worker::Worker;
-use crate::{LocalClock, Timeline, outputs, step_watch};
+use crate::{LocalClock, TimelineHandle, outputs, step_watch};
 use timeloom_timeline::protocol::{
     Answer, DaemonMessage, Directory, MOST_BYTES, PlainRequirement, RefusalCode, Reply, Request,
     RequestKind, TimelineName, decode, encode, packet,
@@ -37,7 +37,7 @@ pub struct Daemon {
 
 #[derive(Debug)]
 struct ServedTimeline {
-    timeline: Timeline,
+    timeline: TimelineHandle,
     worker: Option<JoinHandle<()>>,
     listener: Arc<OwnedFd>,
     clients: Clients,
@@ -90,7 +90,7 @@ pub fn serve(config: &DaemonConfig) -> Result<Daemon, DaemonError> {
     };
     for timeline_config in &config.timelines {
         let name = &timeline_config.name;
-        let started = Timeline::start(timeline_config, &directory, &clock);
+        let started = TimelineHandle::start(timeline_config, &directory, &clock);
         let (timeline, worker) = started.map_err(|error| match error {
             KeepError::Page(WriterError::Taken) => DaemonError::Taken {
                 name: name.clone(),
@@ -158,7 +158,7 @@ pub fn serve(config: &DaemonConfig) -> Result<Daemon, DaemonError> {
                 .any(SourceConfig::hangs_on_system_clock)
                 || outputs::hang_on_system_clock(config)
         });
-    let hangs: Vec<Timeline> = hangs.map(|(_, timeline)| timeline.clone()).collect();
+    let hangs: Vec<TimelineHandle> = hangs.map(|(_, timeline)| timeline.clone()).collect();
     if !hangs.is_empty() {
         let ended = Arc::downgrade(&daemon.ended);
         std::thread::spawn(move || {
@@ -176,7 +176,7 @@ pub fn serve(config: &DaemonConfig) -> Result<Daemon, DaemonError> {
 fn answer_peers(
     config: &TimelineConfig,
     address: &str,
-    timeline: &Timeline,
+    timeline: &TimelineHandle,
     ended: &Arc<AtomicBool>,
 ) -> Result<(), DaemonError> {
     let failed = |error| DaemonError::System(format!("listening at {address}"), error);
@@ -195,7 +195,7 @@ fn answer_peers(
 
 impl Daemon {
     /// Returns the timelines in the order of the configuration.
-    pub fn timelines(&self) -> impl Iterator<Item = &Timeline> {
+    pub fn timelines(&self) -> impl Iterator<Item = &TimelineHandle> {
         self.timelines.iter().map(|served| &served.timeline)
     }
 
@@ -222,7 +222,12 @@ impl Drop for Daemon {
     }
 }
 
-fn accept_all(timeline: &Timeline, listener: &OwnedFd, clients: &Clients, idle_for: Duration) {
+fn accept_all(
+    timeline: &TimelineHandle,
+    listener: &OwnedFd,
+    clients: &Clients,
+    idle_for: Duration,
+) {
     loop {
         match packet::accept(listener) {
             Ok(socket) => {
@@ -247,14 +252,14 @@ const MOST_BINDINGS: usize = 1024;
 
 /// Connection of a client.
 struct Client {
-    timeline: Timeline,
+    timeline: TimelineHandle,
     socket: Arc<OwnedFd>,
     bound: Arc<AtomicBool>,
     bindings: BTreeSet<u64>,
 }
 
 impl Client {
-    fn new(timeline: Timeline, admitted: Admitted) -> Self {
+    fn new(timeline: TimelineHandle, admitted: Admitted) -> Self {
         Self {
             timeline,
             socket: admitted.socket,
@@ -330,8 +335,10 @@ impl Client {
                 self.timeline
                     .call(move |worker| match worker.convert(ticks) {
                         Ok(stamp) => Answer::Stamp(stamp.into()),
-                        Err(error @ PastError::TooOld { .. }) => refuse(RefusalCode::TooOld, error),
-                        Err(error @ PastError::InFuture) => refuse(RefusalCode::InFuture, error),
+                        Err(error @ HistoryError::TooOld { .. }) => {
+                            refuse(RefusalCode::TooOld, error)
+                        }
+                        Err(error @ HistoryError::InFuture) => refuse(RefusalCode::InFuture, error),
                     })
             }
             RequestKind::Relation | RequestKind::HostClock => {

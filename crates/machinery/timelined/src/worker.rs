@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 
 use timeloom_clock::quality::{Requirement, Shortfall, Stamp, Status};
 use timeloom_clock::timeline::{
-    BindingId, Config, Disturbance, Estimator, EstimatorAction, PastError, SourceId,
+    BindingId, Config, Disturbance, Estimator, EstimatorAction, HistoryError, SourceId,
     UnmetRequirement,
 };
 use timeloom_time::Duration;
@@ -281,7 +281,7 @@ impl Worker {
         }
     }
 
-    pub(crate) fn convert(&self, ticks: u64) -> Result<Stamp, PastError> {
+    pub(crate) fn convert(&self, ticks: u64) -> Result<Stamp, HistoryError> {
         let now = self.clock.now();
         self.estimator.convert(self.clock.core_at(ticks), &now)
     }

@@ -39,5 +39,5 @@ pub use clock::{NodeClock, NodeClockOptions};
 pub use keys::{SigningConfig, VerificationPolicy};
 pub use node::{NodeOptions, ObserverCallback, PtpNode};
 pub use rogue::{Rogue, RogueAttack};
-pub use tally::{ClockCounters, ClockEvent, SyncMeasurement, Violation};
+pub use tally::{ClockCounters, ClockEvent, ClockViolation, SyncMeasurement};
 pub use timeloom_ptp::{Role, Transport};

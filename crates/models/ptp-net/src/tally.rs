@@ -33,7 +33,7 @@ impl SyncMeasurement {
 
 /// Violation that a clock noticed: received time is not authenticated by all clocks on the path.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Violation {
+pub struct ClockViolation {
     /// Virtual time at which the clock noticed the violation.
     pub at: Instant<Virtual>,
     /// Kind of violation, the message, and the clocks between which it happened.
@@ -50,7 +50,7 @@ pub enum ClockEvent {
     /// A slave measured a Sync; the number is that of the violations that it has noticed so far.
     Measured(SyncMeasurement, u64),
     /// A clock noticed a violation.
-    Violation(Violation),
+    Violation(ClockViolation),
 }
 
 /// Counters of one clock.
@@ -145,7 +145,7 @@ impl ClockCounters {
             ClockReport::Failure { failure, .. } => {
                 let reason = failure.reason.to_string();
                 *self.failures.entry(reason).or_default() += 1;
-                return Some(ClockEvent::Violation(Violation {
+                return Some(ClockEvent::Violation(ClockViolation {
                     at: now,
                     failure: *failure,
                     count: self.violations(),

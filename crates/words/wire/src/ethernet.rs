@@ -10,7 +10,7 @@ use crate::{EmitError, MessageType, ParseError, Reader, Writer};
 pub const ETHERTYPE_PTP: u16 = 0x88f7;
 const ETHERTYPE_VLAN: u16 = 0x8100;
 
-/// A MAC address.
+/// Ethernet (MAC) address, in the order of transmission.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MacAddress(pub [u8; 6]);
 
@@ -29,12 +29,23 @@ impl MacAddress {
             _ => Self::PTP_PRIMARY,
         }
     }
+
+    /// Returns true if an interface can have the address: it is neither a group address nor zero.
+    pub fn is_unicast(self) -> bool {
+        self.0[0] & 1 == 0 && self.0 != [0; 6]
+    }
+}
+
+impl fmt::Display for MacAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
 }
 
 impl fmt::Debug for MacAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [a, b, c, d, e, g] = self.0;
-        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -12,7 +12,7 @@
 use std::time;
 
 use timeloom_emulation::peering::Cut;
-use timeloom_emulation::peering::exact::{self, Exchange, PacketBatch, Shared};
+use timeloom_emulation::peering::exact::{self, PacketBatch, Shared, WindowExchange};
 use timeloom_emulation::peering::partition;
 use timeloom_emulation::peering::peer::PeerConfig;
 use timeloom_engine::{Engine, Random};

@@ -12,5 +12,6 @@ mod output;
 mod scripts;
 mod targets;
 mod twin_enums;
+mod type_names;
 mod unsafe_code;
 mod versions;

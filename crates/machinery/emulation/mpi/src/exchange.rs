@@ -7,12 +7,12 @@
 use mpi::request;
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::*;
-use timeloom_emulation::peering::exact::{Exchange, PacketBatch, PeerLost};
+use timeloom_emulation::peering::exact::{WindowExchange, PacketBatch, PeerLost};
 use timeloom_emulation::peering::message::Messages;
 use timeloom_net::World;
 use timeloom_time::{Instant, Virtual};
 
-/// Exchange of windows among the ranks of a communicator. Rank *n* is engine *n*. The loss of a
+/// WindowExchange of windows among the ranks of a communicator. Rank *n* is engine *n*. The loss of a
 /// rank ends the whole run, which is MPI's default.
 pub(crate) struct Ranks<'a> {
     ranks: &'a SimpleCommunicator,
@@ -35,7 +35,7 @@ impl<'a> Ranks<'a> {
     }
 }
 
-impl Exchange for Ranks<'_> {
+impl WindowExchange for Ranks<'_> {
     fn exchange(
         &mut self,
         next: Instant<Virtual>,

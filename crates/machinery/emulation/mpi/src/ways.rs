@@ -8,7 +8,7 @@ use std::time;
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::*;
 use timeloom_emulation::peering::datagram::Key;
-use timeloom_emulation::peering::exact::{self, Exchange, Shared, Windows};
+use timeloom_emulation::peering::exact::{self, WindowExchange, Shared, Windows};
 use timeloom_emulation::peering::peer::PeerConfig;
 use timeloom_emulation::peering::{Endpoint, Pause, Portal, run};
 use timeloom_engine::{Engine, Limit, Pace, Paced};
@@ -71,7 +71,7 @@ pub(crate) fn single(model: &Model, note: bool) -> Result<Whole, String> {
 }
 
 /// Runs one of the engines that wait for one another.
-fn waiting<E: Exchange>(
+fn waiting<E: WindowExchange>(
     model: &Model,
     (here, parts): (Owner, Owner),
     note: bool,

@@ -1,4 +1,4 @@
-//! Exchange with the engines that simulate the other parts of a network, in each iteration. It
+//! WindowExchange with the engines that simulate the other parts of a network, in each iteration. It
 //! receives their messages and sends outgoing packets. In exact mode it limits this engine to the
 //! instants up to which the others have promised that no further packet arrives.
 

@@ -9,7 +9,7 @@
 //! Events at the same instant are ordered by node and token, not by the engine they came from. The
 //! history is therefore equal to that of a single engine to the last bit.
 //!
-//! The transport implements [`Exchange`]. [`Shared`] is for threads of one process. MPI (in `mpi/`,
+//! The transport implements [`WindowExchange`]. [`Shared`] is for threads of one process. MPI (in `mpi/`,
 //! a separate crate because of its dependencies) and others are for processes, and use the encoding
 //! in [`crate::peering::message`].
 
@@ -64,7 +64,7 @@ impl PacketBatch {
 pub struct PeerLost(pub String);
 
 /// Agreement between engines on the next window, and exchange of their packets.
-pub trait Exchange {
+pub trait WindowExchange {
     /// Exchanges packets after one window. All engines call this function once per window. `next`
     /// is the earliest pending instant of this engine, and includes the packets in `leaving`, which
     /// are grouped by receiving engine. Received packets are appended to `arriving`, grouped by
@@ -99,7 +99,7 @@ pub struct Windows {
 pub fn run<Q: EventQueue>(
     engine: &mut Engine<World, Q>,
     cut: &Cut,
-    exchange: &mut impl Exchange,
+    exchange: &mut impl WindowExchange,
     end: Instant<Virtual>,
 ) -> Result<Windows, PeerLost> {
     let mut leaving = vec![PacketBatch::default(); usize::from(cut.engines())];
@@ -280,7 +280,7 @@ impl Shared {
     }
 }
 
-impl Exchange for Shared {
+impl WindowExchange for Shared {
     fn exchange(
         &mut self,
         next: Instant<Virtual>,

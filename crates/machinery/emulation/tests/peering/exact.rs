@@ -3,7 +3,7 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::common::{Shape, build, parallel, parallel_over, single};
-use timeloom_emulation::peering::exact::{Exchange, PacketBatch, PeerLost, Shared};
+use timeloom_emulation::peering::exact::{PacketBatch, PeerLost, Shared, WindowExchange};
 use timeloom_emulation::peering::message::Messages;
 use timeloom_net::Owner;
 use timeloom_time::{Duration, Instant, Virtual};
@@ -51,7 +51,7 @@ fn an_engine_that_ends_does_not_leave_the_others_waiting() {
     assert!(matches!(answer, Err(PeerLost(_))));
 }
 
-/// Exchange that transfers bytes only, as between processes.
+/// WindowExchange that transfers bytes only, as between processes.
 struct Bytes {
     here: usize,
     messages: Messages,
@@ -59,7 +59,7 @@ struct Bytes {
     from: Vec<Receiver<Vec<u8>>>,
 }
 
-impl Exchange for Bytes {
+impl WindowExchange for Bytes {
     fn exchange(
         &mut self,
         next: Instant<Virtual>,

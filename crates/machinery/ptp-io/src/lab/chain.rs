@@ -40,8 +40,7 @@ fn name_of(node: usize, count: usize) -> String {
 
 /// Returns the clock identity derived from the MAC address of a node's first interface.
 fn identity(node: usize) -> ClockIdentity {
-    let MacAddress([a, b, c, d, e, f]) = mac(node, if node == 0 { 2 } else { 1 });
-    ClockIdentity::from_mac(timeloom_wire::MacAddress([a, b, c, d, e, f]))
+    ClockIdentity::from_mac(mac(node, if node == 0 { 2 } else { 1 }))
 }
 
 /// Returns the two addresses of the cable that connects `node` directly to the slave, as a part of

@@ -31,7 +31,7 @@ pub enum SourceConfig {
     /// Page of another timeline on this machine.
     Timeline(PathConfig),
     /// Daemon of the same timeline on another host.
-    Peer(PeerConfig),
+    Peer(PeerSourceConfig),
     /// Simulated reference.
     Simulated(SimulatedConfig),
 }
@@ -83,7 +83,7 @@ pub struct PhcConfig {
 /// Daemon of the same timeline on another host.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PeerConfig {
+pub struct PeerSourceConfig {
     /// Address of the peer (HOST:PORT), which is the value of `listen` in the peer's configuration.
     pub address: String,
 }

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use timeloom_time::{Duration, Instant};
 
 use super::bindings::{BindingId, Bindings, UnmetRequirement};
-use super::history::{History, PastError};
+use super::history::{History, HistoryError};
 use super::{
     Bound, Config, Disturbance, Exchange, ExchangeRefusal, LocalNow, RateBounds, Segment, Servo,
     SourceId, Statistical, Statistics, poll_interval,
@@ -332,16 +332,16 @@ impl Estimator {
     ///
     /// # Errors
     /// Fails if there is no segment for that time.
-    pub fn convert(&self, core: Instant<Core>, now: &LocalNow) -> Result<Stamp, PastError> {
+    pub fn convert(&self, core: Instant<Core>, now: &LocalNow) -> Result<Stamp, HistoryError> {
         if core > now.core {
-            return Err(PastError::InFuture);
+            return Err(HistoryError::InFuture);
         }
         if self
             .seen
             .disturbance_until(now, &self.config.watch)
             .is_some()
         {
-            return Err(PastError::TooOld { oldest: None });
+            return Err(HistoryError::TooOld { oldest: None });
         }
         self.history.read(core)
     }

@@ -18,7 +18,7 @@ pub(super) struct History {
 
 /// Reason for which a past reading of the local clock cannot be converted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PastError {
+pub enum HistoryError {
     /// The reading is older than the history: before the first synchronisation, before the last
     /// disturbance, or too long ago.
     TooOld {
@@ -29,7 +29,7 @@ pub enum PastError {
     InFuture,
 }
 
-impl fmt::Display for PastError {
+impl fmt::Display for HistoryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooOld { oldest: Some(at) } => {
@@ -41,7 +41,7 @@ impl fmt::Display for PastError {
     }
 }
 
-impl std::error::Error for PastError {}
+impl std::error::Error for HistoryError {}
 
 impl History {
     pub(super) fn push(&mut self, segment: Segment) {
@@ -56,13 +56,13 @@ impl History {
     }
 
     /// Returns the stamp that a reader would have got when the core clock showed `core`.
-    pub(super) fn read(&self, core: Instant<Core>) -> Result<Stamp, PastError> {
+    pub(super) fn read(&self, core: Instant<Core>) -> Result<Stamp, HistoryError> {
         let after = self
             .segments
             .partition_point(|segment| segment.origin.core <= core);
         let Some(segment) = after.checked_sub(1).map(|index| &self.segments[index]) else {
             let oldest = self.segments.front().map(|segment| segment.origin.core);
-            return Err(PastError::TooOld { oldest });
+            return Err(HistoryError::TooOld { oldest });
         };
         let status = segment.status_at(core);
         Ok(if core > segment.void_after {

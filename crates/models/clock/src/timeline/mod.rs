@@ -39,7 +39,7 @@ pub use config::{Config, SourceId};
 pub use effort::{PollLimits, poll_interval};
 pub use estimator::{Era, Estimator, EstimatorAction};
 pub use exchange::{Exchange, ExchangeRefusal};
-pub use history::PastError;
+pub use history::HistoryError;
 pub use local::{Disturbance, LocalNow, WatchLimits};
 pub use rates::RateBounds;
 pub use segment::Segment;

@@ -3,7 +3,7 @@
 //!
 //! A [`ClockWorld`] is one machine with a drifting oscillator, a
 //! [`Estimator`](crate::timeline::Estimator) of a timeline on it, sources behind lossy paths with
-//! unequal delays, and a [`Plan`] of faults: steps, suspend, migration, a dead daemon, a source
+//! unequal delays, and a [`WorldPlan`] of faults: steps, suspend, migration, a dead daemon, a source
 //! that is wrong, an unauthenticated one. The test reads with only the data that readers have (the
 //! last published segment and the machine's readings). It compares each reading with true time, to
 //! which no part of the timeline has access. A seed determines a world.
@@ -34,7 +34,7 @@ mod world;
 pub use faults::FaultKind;
 pub use machine::SimulatedMachine;
 pub use path::Path;
-pub use plan::Plan;
+pub use plan::WorldPlan;
 pub use source::{SimulatedSource, SourceFault};
 pub use tally::{ContainmentViolation, NARROW, WorldCounts};
 pub use world::ClockWorld;

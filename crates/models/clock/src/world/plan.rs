@@ -12,7 +12,7 @@ use timeloom_random::Random;
 
 /// World before it runs: the parameters that the timeline assumes, and the true ones.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct WorldPlan {
     /// Configuration of the timeline.
     pub config: Config,
     /// True behaviour of the sources.
@@ -28,7 +28,7 @@ pub struct Plan {
     pub between_reads: Duration,
 }
 
-impl Plan {
+impl WorldPlan {
     /// Returns a random world. It has faults, one to five sources, and as many wrong sources as the
     /// timeline is configured to tolerate. The oscillator is anything between a good and a bad one.
     /// One world of four demands authentication.

@@ -3,7 +3,7 @@
 use timeloom_time::Duration;
 use timeloom_time::convert::saturating_i64;
 
-use super::{ContainmentViolation, FaultKind, Plan, SimulatedMachine, WorldCounts};
+use super::{ContainmentViolation, FaultKind, SimulatedMachine, WorldCounts, WorldPlan};
 use crate::timeline::{Era, Estimator, EstimatorAction, Exchange, Segment, SourceId};
 use timeloom_random::Random;
 
@@ -11,7 +11,7 @@ use timeloom_random::Random;
 #[derive(Clone, Debug)]
 pub struct ClockWorld {
     seed: u64,
-    plan: Plan,
+    plan: WorldPlan,
     machine: SimulatedMachine,
     /// Estimator of the timeline; `None` while the daemon is dead.
     estimator: Option<Estimator>,
@@ -36,7 +36,7 @@ struct InFlight {
 
 impl ClockWorld {
     /// Returns the world of this plan and seed, before its first event.
-    pub fn new(plan: Plan, seed: u64) -> Self {
+    pub fn new(plan: WorldPlan, seed: u64) -> Self {
         let mut noise = Random::new(seed ^ 0x7469_6d65_6c6f_6f6d, 0);
         let start = Duration::from_s(noise.between(0, 1_800_000_000));
         let (oscillator, has_witness) = (plan.config.oscillator, plan.has_witness);
@@ -64,7 +64,7 @@ impl ClockWorld {
 
     /// Returns a world with a random plan.
     pub fn random(seed: u64) -> Self {
-        Self::new(Plan::random(&mut Random::new(seed, 0)), seed)
+        Self::new(WorldPlan::random(&mut Random::new(seed, 0)), seed)
     }
 
     /// Returns the machine, for tests that modify the world while it runs.

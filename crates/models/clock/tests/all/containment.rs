@@ -2,7 +2,7 @@
 //! that there is no interval.
 
 use timeloom_clock::quality::{Requirement, Status};
-use timeloom_clock::world::{ClockWorld, Plan, SourceFault, WorldCounts};
+use timeloom_clock::world::{ClockWorld, SourceFault, WorldCounts, WorldPlan};
 use timeloom_random::Random;
 use timeloom_time::Duration;
 
@@ -59,7 +59,7 @@ fn the_same_seed_gives_the_same_world() {
 #[test]
 fn an_oscillator_that_breaks_its_promise_is_caught_by_the_proof() {
     let broken = (0..20).any(|seed| {
-        let mut plan = Plan::quiet(&mut Random::new(seed, 0));
+        let mut plan = WorldPlan::quiet(&mut Random::new(seed, 0));
         plan.config.poll.shortest = Duration::from_s(60);
         let mut world = ClockWorld::new(plan, seed);
         world.machine_mut().break_promise(50);
@@ -70,7 +70,7 @@ fn an_oscillator_that_breaks_its_promise_is_caught_by_the_proof() {
 
 #[test]
 fn more_liars_than_tolerated_are_caught_by_the_proof() {
-    let mut plan = Plan::quiet(&mut Random::new(1, 0));
+    let mut plan = WorldPlan::quiet(&mut Random::new(1, 0));
     plan.sources[0].lie = SourceFault::Constant(Duration::from_ms(50));
     plan.sources[1].lie = SourceFault::Constant(Duration::from_ms(50));
     assert!(ClockWorld::new(plan, 1).run(2_000).is_err());
@@ -79,7 +79,7 @@ fn more_liars_than_tolerated_are_caught_by_the_proof() {
 #[test]
 fn bounds_are_tight_in_a_quiet_world_and_needs_drive_the_effort() {
     let run = |requirements: Vec<Requirement>| {
-        let mut plan = Plan::quiet(&mut Random::new(5, 0));
+        let mut plan = WorldPlan::quiet(&mut Random::new(5, 0));
         plan.requirements = requirements;
         let mut world = ClockWorld::new(plan, 5);
         world
@@ -122,7 +122,7 @@ fn bounds_are_tight_in_a_quiet_world_and_needs_drive_the_effort() {
 #[test]
 fn a_step_that_no_witness_sees_is_caught_by_the_proof() {
     let caught = (0..50).any(|seed| {
-        let mut plan = Plan::random(&mut Random::new(seed, 0));
+        let mut plan = WorldPlan::random(&mut Random::new(seed, 0));
         plan.has_witness = true;
         plan.config.watch.witness = Duration::MAX;
         ClockWorld::new(plan, seed).run(2_000).is_err()

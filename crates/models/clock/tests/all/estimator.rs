@@ -3,8 +3,8 @@
 use timeloom_clock::oscillator::OscillatorSpec;
 use timeloom_clock::quality::{Requirement, Shortfall, Status, TimelineId};
 use timeloom_clock::timeline::{
-    Config, Disturbance, Era, Estimator, EstimatorAction, Exchange, ExchangeRefusal, LocalNow,
-    PastError, SourceId,
+    Config, Disturbance, Era, Estimator, EstimatorAction, Exchange, ExchangeRefusal, HistoryError,
+    LocalNow, SourceId,
 };
 use timeloom_time::{Duration, Instant};
 
@@ -331,15 +331,15 @@ fn stamps_of_the_past_are_told_as_they_were_known_then() {
     let oldest = Some(at(1.0).core);
     assert_eq!(
         estimator.convert(at(0.5).core, &now),
-        Err(PastError::TooOld { oldest })
+        Err(HistoryError::TooOld { oldest })
     );
     assert_eq!(
         estimator.convert(at(21.0).core, &now),
-        Err(PastError::InFuture)
+        Err(HistoryError::InFuture)
     );
     estimator.handle_disturbance(now, Disturbance::Migrated);
     assert_eq!(
         estimator.convert(at(5.5).core, &now),
-        Err(PastError::TooOld { oldest: None })
+        Err(HistoryError::TooOld { oldest: None })
     );
 }

@@ -43,7 +43,7 @@ pub enum Service {
 
 /// Configuration of a server.
 #[derive(Clone, Debug)]
-pub struct ServerOptions {
+pub struct SimulatedServerOptions {
     /// Ports, each with its service. A port may occur only once.
     pub services: Vec<(u16, Service)>,
     /// Maximum number of connections; further ones are refused.
@@ -101,7 +101,7 @@ const MIN_IP: usize = 20;
 impl SimulatedServer {
     /// Places a server at a host that has an IP address. Returns false if that is impossible. Must
     /// be called before the world starts.
-    pub fn attach(world: &mut World, node: Node, options: &ServerOptions) -> bool {
+    pub fn attach(world: &mut World, node: Node, options: &SimulatedServerOptions) -> bool {
         let Some(port) = world.port_of(node).filter(|_| world.is_host(node)) else {
             return false;
         };

@@ -6,7 +6,7 @@ use crate::common::{GBIT, MBIT, bare, ms, pair};
 use smoltcp::iface::SocketHandle;
 use smoltcp::socket::tcp::{Socket, SocketBuffer};
 use timeloom_engine::Engine;
-use timeloom_net::server::{ServerOptions, Service, SimulatedServer};
+use timeloom_net::server::{Service, SimulatedServer, SimulatedServerOptions};
 use timeloom_net::stack::Stack;
 use timeloom_net::{Impairment, LinkConfig, Node, World};
 use timeloom_time::{Duration, Instant, Virtual};
@@ -39,7 +39,7 @@ impl Pair {
             network.set_address(network.port(node, 0).unwrap(), address, 64);
         }
         let mut world = network.build().unwrap();
-        let options = ServerOptions {
+        let options = SimulatedServerOptions {
             services: services.to_vec(),
             connections,
             buffer_bytes: 65_536,

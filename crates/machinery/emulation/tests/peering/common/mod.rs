@@ -1,6 +1,6 @@
 //! Networks that the tests cut, and the comparison of their runs.
 
-use timeloom_emulation::peering::exact::{self, Exchange, Shared};
+use timeloom_emulation::peering::exact::{self, Shared, WindowExchange};
 use timeloom_emulation::peering::{Cut, partition};
 use timeloom_engine::{Engine, Random};
 use timeloom_net::topology::{Campus, campus, dumbbell, ring};
@@ -216,7 +216,7 @@ pub(crate) fn parallel_over(
     shape: Shape,
     seed: u64,
     parts: Owner,
-    transports: Vec<impl Exchange + Send + 'static>,
+    transports: Vec<impl WindowExchange + Send + 'static>,
 ) -> Found {
     let whole = build(shape, seed);
     let owners = partition::of_world(&whole, parts, Duration::from_us(100));

@@ -1,0 +1,98 @@
+//! Checks that no two crates export types of the same name: a reader who meets one of them in a
+//! message or a signature should not have to look up which one it is.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use timeloom_house::Workspace;
+
+use crate::language::files_below;
+
+/// Names that two crates use, each with the reason.
+const SHARED: [(&str, &str); 14] = [
+    (
+        "ArrivalCallback",
+        "one callback, passed from the supervisor to the network by `run`",
+    ),
+    (
+        "Cause",
+        "the cause of a hold of the bus, and that of a clock that does not move",
+    ),
+    (
+        "Event",
+        "an event of a queue, and one that a program saw by a counter",
+    ),
+    (
+        "Host",
+        "a scenario's description, and the session's host made from it",
+    ),
+    (
+        "Interface",
+        "a scenario's address with a prefix, and a handle of the kernel's interface",
+    ),
+    (
+        "Mode",
+        "the time mode of a scenario, and the behaviour permitted to a controller",
+    ),
+    ("Panel", "a report's form is that of its file"),
+    ("PanelSignal", "a report's form is that of its file"),
+    ("Reference", "a report's form is that of its file"),
+    ("Request", "each protocol has its requests"),
+    (
+        "Service",
+        "a service of the model has values that are keys of their own in scenarios",
+    ),
+    ("Stamp", "both standards use the word"),
+    ("Violation", "a line of the evidence log, and an event"),
+    (
+        "Wire",
+        "a scenario's description of a link, and the pause wire",
+    ),
+];
+
+#[test]
+fn no_two_crates_export_types_of_one_name() {
+    let mut crates_of: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for package in &Workspace::read().packages {
+        let mut sources = Vec::new();
+        files_below(&package.folder.join("src"), "rs", &mut sources);
+        for source in sources {
+            let text = fs::read_to_string(&source).expect("UTF-8");
+            for name in types_of(&text) {
+                let crates = crates_of.entry(name.to_owned()).or_default();
+                crates.insert(package.name.clone());
+            }
+        }
+    }
+    assert!(crates_of.len() > 500, "only {} types", crates_of.len());
+    crates_of.retain(|_, crates| crates.len() > 1);
+    let listed = |name: &str| SHARED.iter().any(|(shared, _)| *shared == name);
+    let wrong: Vec<_> = crates_of.iter().filter(|(name, _)| !listed(name)).collect();
+    assert!(wrong.is_empty(), "rename one of each: {wrong:#?}");
+    let names = SHARED.iter().map(|(name, _)| *name);
+    let gone: Vec<_> = names
+        .filter(|name| !crates_of.contains_key(*name))
+        .collect();
+    assert!(gone.is_empty(), "take these off the list: {gone:?}");
+}
+
+/// Returns the names of the public types in a source that rustfmt has formatted.
+fn types_of(source: &str) -> impl Iterator<Item = &str> {
+    source.lines().filter_map(|line| {
+        let rest = line.trim_start().strip_prefix("pub ")?;
+        let kinds = ["struct ", "enum ", "trait ", "type "];
+        let rest = kinds.iter().find_map(|kind| rest.strip_prefix(kind))?;
+        let is_part = |c: char| c.is_alphanumeric() || c == '_';
+        // A name that a macro gives is empty here.
+        let name = rest.split(|c| !is_part(c)).next();
+        name.filter(|name| !name.is_empty())
+    })
+}
+
+#[test]
+fn public_types_are_found_in_a_source() {
+    let source = "pub struct One<T>(T);\npub(crate) struct Two;\n    pub enum Three {\nstruct Four;\n\
+                  pub trait Five: Send {\npub fn type_six() {}\n";
+    let found: Vec<_> = types_of(source).collect();
+    assert_eq!(found, ["One", "Three", "Five"]);
+}
