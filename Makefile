@@ -23,9 +23,10 @@ build: packages-build ## Release binaries in target/release/
 # The benchmarks, the laboratory and the peers are not needed for it.
 .PHONY: program
 program: packages-build
-	$(CARGO) build --release --locked -p timeloom
+	MAKEFLAGS= $(CARGO) build --release --locked -p timeloom
 
-demo: packages-demo program .venv/ready ## The voltage case with and without the attack, and the proof; prints where the report lies
+demo: packages-build ## The voltage case with and without the attack, and the proof; prints where the report lies
+	@$(MAKE) --no-print-directory --jobs=3 packages-demo .venv/ready program
 	examples/ieee13/demo.sh $(BINARY) runs/demo
 
 # In parallel: the installation mostly waits for the network, the build needs no network.

@@ -9,7 +9,7 @@ use timeloom_house::Workspace;
 use crate::language::files_below;
 
 /// Names that two crates use, each with the reason.
-const SHARED: [(&str, &str); 14] = [
+const SHARED: [(&str, &str); 13] = [
     (
         "ArrivalCallback",
         "one callback, passed from the supervisor to the network by `run`",
@@ -43,7 +43,6 @@ const SHARED: [(&str, &str); 14] = [
         "a service of the model has values that are keys of their own in scenarios",
     ),
     ("Stamp", "both standards use the word"),
-    ("Violation", "a line of the evidence log, and an event"),
     (
         "Wire",
         "a scenario's description of a link, and the pause wire",
