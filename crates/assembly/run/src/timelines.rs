@@ -19,7 +19,7 @@ use crate::error::RunError;
 use crate::hosts::Hosts;
 use crate::record::RunRecorder;
 
-/// Daemon that keeps the timelines of a host.
+/// Daemon that maintains the timelines of a host.
 pub(crate) struct TimelineDaemon {
     pub(crate) host: String,
     /// Directory shared by the daemon and the host's programs.

@@ -117,8 +117,8 @@ pub(crate) fn without_kept(mask: u64) -> u64 {
     }
 }
 
-/// Converts a mask of the kernel to the program's form. A signal and its stand-in always appear
-/// together, so that a full mask stays full.
+/// Converts a mask of the kernel to the program's form. In the result, a signal and its substitute
+/// are both set or both clear, so a full mask stays full.
 pub(crate) fn program_mask(kernel: u64) -> u64 {
     let mut mask = kernel & !SYS.bit();
     if kernel & SYS.stand_in_bit() != 0 {

@@ -33,7 +33,7 @@ impl Token {
     pub(crate) const START: u32 = 7 << 28;
     /// The timer of resident number `index` has expired.
     pub(crate) const RESIDENT: u32 = 8 << 28;
-    /// Transmission number `index` of a resident's frame begins.
+    /// Event at the start of transmission number `index` of a resident's frame.
     pub(crate) const DEPARTURE: u32 = 9 << 28;
     /// A step of all fluid flows is due.
     pub(crate) const FLUID: u32 = 10 << 28;

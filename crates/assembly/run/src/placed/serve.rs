@@ -66,7 +66,7 @@ pub struct Serve {
     pub session: Option<String>,
     /// Path of the program `timeloom` on this machine.
     pub timeloom: PathBuf,
-    /// True if processes that the agent starts for itself write their logs as JSON.
+    /// True if the agent's own child processes write their logs as JSON.
     pub log_json: bool,
     /// Set by the caller to end the agent and its current run.
     pub stop: Arc<AtomicBool>,

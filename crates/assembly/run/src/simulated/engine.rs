@@ -56,7 +56,7 @@ pub(super) struct Pacing {
     pub(super) clock: Box<dyn FollowedClock>,
     /// Place among the engines whose next event must be known, for skipping or for granting time.
     pub(super) member: Option<GroupMember>,
-    /// True time at virtual zero.
+    /// UTC at virtual time zero.
     pub(super) civil_start: Instant<Utc>,
 }
 

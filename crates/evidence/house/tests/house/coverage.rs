@@ -23,7 +23,7 @@ fn coverage() -> String {
     );
     text.push_str(
         "| reads of `/proc/uptime`, `/proc/stat` | with root and FUSE | uptime and boot time of the host's clock, by a file system of \
-         the supervisor; otherwise the machine's, and reported ([limitations.md](limitations.md#files-that-tell-time)) |\n\
+         the supervisor; otherwise the machine's, and reported ([limitations.md](limitations.md#files-with-times)) |\n\
          | reads of `/proc/PID/stat` | never | start times are the machine's |\n",
     );
     for call in calls().filter(|call| call.treatment.is_some()) {

@@ -155,7 +155,7 @@ pub struct LineState {
     drives: bool,
     /// True if another machine reports that it drives the line; `None` without a network.
     others: Option<bool>,
-    /// Time from which on the level has differed from the one that is driven.
+    /// Time since which the measured level has differed from the driven level.
     odd_since: Option<Instant<Wall>>,
     /// Lasting fault at present, if there is one.
     fault: Option<LineFault>,

@@ -54,9 +54,9 @@ pub(crate) fn result(registers: &Registers) -> i64 {
     registers.regs[0] as i64
 }
 
-/// Returns registers with which the thread makes a system call by the instruction at `at`. (Before
-/// the thread stopped, the kernel has decided whether it restarts an interrupted call. It checks
-/// that the thread is still at that call.)
+/// Returns registers with which the thread makes a system call by the instruction at `at`. (The
+/// kernel decides before the stop whether to restart an interrupted call, and then checks that the
+/// thread is still at that call.)
 pub(crate) fn calling(base: &Registers, at: u64, number: i64, args: [u64; 6]) -> Registers {
     let mut registers = *base;
     registers.pc = at;

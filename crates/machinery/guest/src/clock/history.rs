@@ -154,8 +154,8 @@ impl Tally {
     }
 }
 
-/// Maximum number of stored changes: those of about twenty seconds at the maximum rate of pauses. A
-/// captured frame is read long before that.
+/// Maximum number of stored changes; at the maximum rate of pauses they cover about twenty seconds.
+/// A captured frame is read sooner than that.
 const KEPT: usize = 1 << 16;
 
 #[cfg(test)]

@@ -59,7 +59,7 @@ pub(super) struct Moment {
     pub(super) wall: Instant<Wall>,
     /// Virtual time per wall time, from the instant on.
     pub(super) virtual_per_wall: Rate,
-    /// The instant in the machine's dates; present if dates of files are virtual.
+    /// The wall instant as a file date of the machine; `Some` if dates of files are virtual.
     pub(super) onset: Option<Onset>,
 }
 
@@ -231,7 +231,7 @@ impl HostState {
     }
 
     /// Returns the session time of a deadline on this host's clocks, by the clock's present rate.
-    /// Returns `None` if the deadline does not come.
+    /// Returns `None` if the clock never reaches the deadline.
     pub(super) fn when(&self, deadline: HostDeadline) -> Option<Instant<Virtual>> {
         match deadline {
             HostDeadline::PageTime(deadline) => self.first_showing(deadline.at),

@@ -460,7 +460,7 @@ fn cut(text: &str) -> String {
 
 /// Wall time for which a session is observed. It is longer than a time slice of the scheduler.
 const OBSERVED: StdDuration = StdDuration::from_millis(20);
-/// Interval in which changes of the clock are looked for.
+/// Interval between checks for changes of the clock.
 const LOOK_EVERY: StdDuration = StdDuration::from_millis(1);
 /// Maximum number of causes in an answer.
 const MOST_CAUSES: usize = 20;

@@ -330,8 +330,8 @@ impl Supervisor {
         }
     }
 
-    /// Returns the wall time for which time could not skip over this guest thread; `None` if it
-    /// is not the one that was found last.
+    /// Returns the wall time for which this guest thread has prevented skips; `None` if it is not
+    /// the thread of the last `note_busy`.
     pub(crate) fn busy_for(&self, thread: i32) -> Option<Duration> {
         let busy = self.busy.lock();
         let same = busy.filter(|(busy, _)| *busy == thread);

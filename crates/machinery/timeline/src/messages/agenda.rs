@@ -14,7 +14,7 @@ use crate::messages::channel::{Callback, ReceivedMessage};
 
 /// Longest wait between two checks of the timeline, which may lose its interval or step.
 const LOOK_AGAIN: Duration = Duration::from_ms(500);
-/// Interval between checks while the timeline has no interval, so that no instant is certain.
+/// Time between checks while the timeline gives no error interval, so that no instant is certain.
 const NO_TIME: Duration = Duration::from_ms(100);
 /// Maximum memory for waiting messages, measured by [`cost`]. Senders may send any number of
 /// messages for any instant. If the limit is exceeded, the message that is due last is dropped.

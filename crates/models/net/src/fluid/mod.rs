@@ -254,7 +254,7 @@ pub(crate) struct Account {
     /// Arrivals from flows in this step; the first are smooth, the second random.
     pub(crate) smooth: Inflow,
     pub(crate) poisson: Inflow,
-    /// Fluid of all flows that waits at this link, and that was lost here.
+    /// Fluid of all flows that waits at this link (`waiting`) or was lost at it (`lost`).
     pub(crate) waiting: f64,
     pub(crate) lost: f64,
     /// Fraction of the arrivals that is lost, and fraction of the rest that is sent on.

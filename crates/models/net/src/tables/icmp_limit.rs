@@ -34,7 +34,7 @@ const PEER_COST: Duration = Duration::from_s(1);
 
 /// Maximum content of the bucket of one address.
 const PEER_MOST: Duration = Duration::from_s(6);
-/// Cost of an error in the bucket for all addresses.
+/// Amount that an ICMP error takes from the bucket of all addresses.
 const NODE_COST: Duration = Duration::from_ms(1);
 
 /// Maximum content of the bucket for all addresses.

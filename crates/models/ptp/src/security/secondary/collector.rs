@@ -53,7 +53,7 @@ impl Collector {
         self.0.iter().filter(about).filter_map(hop_stated).collect()
     }
 
-    /// Returns the newest statement about this Sync that `clock` made for `next`.
+    /// Returns the newest statement about the Sync `received` that `clock` made for `next`.
     fn find(
         &self,
         received: &Received<'_>,

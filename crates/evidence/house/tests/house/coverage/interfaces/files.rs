@@ -6,7 +6,7 @@ pub(super) const ROWS: &[Interface] = &[
     is_virtual(
         "`/proc/uptime`, `btime` in `/proc/stat`",
         "uptime, boot time",
-        "with root and FUSE; otherwise the machine's, and reported ([limitations.md](limitations.md#files-that-tell-time))",
+        "with root and FUSE; otherwise the machine's, and reported ([limitations.md](limitations.md#files-with-times))",
     ),
     real(
         "`/proc/PID/stat` (start time), times of `/proc/PID` itself",
