@@ -13,7 +13,7 @@ pub enum BusError {
         /// Error of the testbed or the wire.
         source: TestbedError,
     },
-    /// The testbed was paused, and runs as before: its dilation could not be changed.
+    /// The requested dilation is not in force, and the request no longer pauses the testbed.
     #[error("the dilation could not be changed for {requester}: {source}")]
     Dilate {
         /// Name of the requester.

@@ -81,7 +81,7 @@ pub(crate) const fn done(action: u32) -> Instruction {
 pub(crate) const DONE_WITH_LOADED: Instruction = instruction(RETURN_LOADED, 0);
 /// Copies the accumulator to the index register.
 pub(crate) const KEEP: Instruction = instruction(0x07, 0);
-/// Copies the index register to the accumulator.
+/// Instruction that copies the index register to the accumulator.
 pub(crate) const LOAD_KEPT: Instruction = instruction(0x87, 0);
 
 const fn instruction(code: u16, k: u32) -> Instruction {

@@ -23,7 +23,7 @@ pub struct PeerAddress {
     pub port: u32,
 }
 
-/// Connects a stream to `peer`. The own port is below [`FIRST_FREE_PORT`] if this process may use
+/// Connects a stream to `peer`. The local port is below [`FIRST_FREE_PORT`] if this process may use
 /// such a port.
 ///
 /// # Errors

@@ -54,7 +54,8 @@ pub(super) struct Outlets {
 /// Clock that an engine follows, and its relation to civil time.
 pub(super) struct Pacing {
     pub(super) clock: Box<dyn FollowedClock>,
-    /// Place among the engines whose next event must be known, for skipping or for granting time.
+    /// Membership in the group of engines whose next event must be known before time skips or is
+    /// granted.
     pub(super) member: Option<GroupMember>,
     /// UTC at virtual time zero.
     pub(super) civil_start: Instant<Utc>,

@@ -33,7 +33,7 @@ const MAKERS: [(&str, Maker); 12] = [
     ("plan", |quick| made(plan::table(quick))),
 ];
 
-/// Converts the result of a figure that every machine can measure.
+/// Wraps the table of a figure that has no requirements on the machine as a measured figure.
 fn made(table: Result<Table, BenchError>) -> Made {
     table.map(Ok)
 }

@@ -80,7 +80,7 @@ impl FromStr for Hunger {
     }
 }
 
-/// Load that a neighbour generates until this is dropped.
+/// Load that a neighbour generates until this value is dropped.
 pub(super) struct Working {
     ended: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,

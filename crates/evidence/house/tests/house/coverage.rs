@@ -6,13 +6,13 @@ use timeloom_abi::calls::{CallCondition, Extra, IOCTLS, SOCKET_OPTIONS, calls};
 /// Returns the text of `docs/coverage.md`, in Markdown.
 fn coverage() -> String {
     let mut text = String::from(
-        "# What happens to each call\n\n\
+        "# Treatment of calls and interfaces that carry time\n\n\
          To find out how Timeloom treats an interface that carries time, search this page for its name. The first table has the\n\
-         system calls that Timeloom treats, the [second](#what-else-tells-or-takes-time) all other interfaces with time, and the\n\
-         [third](#where-each-call-is-tested) the tests. Calls that are in neither of the first two tables run natively.\n\n\
+         system calls that Timeloom treats, the [second](#other-interfaces-that-carry-time) all other interfaces with time, and the\n\
+         [third](#tests-of-each-call) the tests. Calls that are in neither of the first two tables run natively.\n\n\
          A test writes this page from the table of calls (`crates/machinery/abi/src/calls/table.rs`). Tests verify that the page\n\
          has all system calls, and all options of sockets that are reported. `ioctl` commands, netlink, `/proc` and `/sys` are\n\
-         listed by hand, so an interface of these may be missing.\n\n\
+         listed by hand, so some of these may be missing.\n\n\
          | call | condition | treatment |\n|---|---|---|\n\
          | `clock_gettime`, `gettimeofday`, `time`, `clock_getres`, `getcpu`, `getrandom` | through a vDSO, found by any method | answered by \
          the image in place of the vDSO; processor time is divided by the dilation; hardware clocks (`/dev/ptpN`) as for `ioctl` |\n",
@@ -49,7 +49,7 @@ fn coverage() -> String {
         text.push_str(&format!("| {} | {when} | {outcome} |\n", names.join(", ")));
     }
     text.push_str(&format!(
-        "\nThese act in real time, and are reported by these names ({} is refused): {}.\n",
+        "\nThe following commands and options act in real time, and are reported under these names ({} is refused): {}.\n",
         listed(
             IOCTLS
                 .iter()
@@ -153,6 +153,6 @@ fn the_page_is_up_to_date() {
     let page = std::fs::read_to_string(path).unwrap_or_default();
     assert_eq!(
         page, expected,
-        "docs/coverage.md is not what the filter and the tests do; run with UPDATE=1"
+        "docs/coverage.md is out of date: it differs from the filter and the tests; run with UPDATE=1"
     );
 }

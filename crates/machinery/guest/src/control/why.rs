@@ -104,7 +104,7 @@ pub struct ThreadText {
     pub thread: i32,
     /// Activity of the thread.
     pub activity: ThreadActivity,
-    /// System call in which the thread is; `None` if it is in none, or not known to be in one.
+    /// System call that the thread executes; `None` if there is none, or if it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
     /// Wall time for which time could not skip over the thread, in nanoseconds; `None` if unknown.

@@ -7,8 +7,8 @@ use crate::error::GuestError;
 use crate::supervise::supervisor::PATIENCE;
 
 impl Session {
-    /// Stops all processes while the clock continues. The initiator of a pause waits for the other
-    /// machines in this state, without computing.
+    /// Stops all processes while the clock continues. In this state the initiator of a pause waits
+    /// for the other machines; its programs are stopped.
     ///
     /// # Errors
     /// Fails if some processes cannot be stopped in time.

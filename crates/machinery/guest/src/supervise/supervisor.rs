@@ -414,8 +414,8 @@ impl Supervisor {
         &self.injector.image.wait
     }
 
-    /// Records the processor time that the processes of these hosts, which are stopped, have used
-    /// under the dilation that is about to end.
+    /// Records the processor time that the processes of these hosts have used under the dilation
+    /// that is about to end. The processes must be stopped.
     pub(crate) fn rebase_cpu_time(&self, hosts: &[Arc<Host>]) {
         self.cpu_time.forget_ended();
         for host in hosts {

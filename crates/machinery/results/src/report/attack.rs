@@ -50,8 +50,8 @@ pub(super) fn section(
     figures.end(
         out,
         &format!("Actions in the run “{}”, and signals that changed.", run.label),
-        "Bars are attacks as the scenario labels them; each stroke is an event: a frame that lied about its sender (told \
-         once a second while it goes on), an alarm, a write to a device, an action on the clock by hand. Below, on the same axis, the signals that \
+        "Bars are attacks as the scenario labels them; each stroke is an event: a spoofed frame (recorded \
+         once a second while spoofing continues), an alarm, a write to a device, a manual action on the clock. Below, on the same axis, the signals that \
          changed most after the onset.",
     );
     moments(out, run);
@@ -192,7 +192,7 @@ fn moments(out: &mut String, run: &RunData) {
     }
     rows.sort_by(|a, b| a.0.total_cmp(&b.0));
     out.push_str(
-        "<h3>Labels, lies and alarms</h3>\n<table tabindex=\"0\">\n<thead><tr><th class=\"n\">At</th><th>Kind</th><th>What</th></tr></thead>\n<tbody>\n",
+        "<h3>Attacks, spoofed frames and alarms</h3>\n<table tabindex=\"0\">\n<thead><tr><th class=\"n\">Time</th><th>Kind</th><th>Description</th></tr></thead>\n<tbody>\n",
     );
     for (at, kind, text) in rows.iter().take(MOST_ROWS) {
         let _ = writeln!(

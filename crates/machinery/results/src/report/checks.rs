@@ -35,7 +35,7 @@ pub(super) fn section(out: &mut String, runs: &[RunData]) {
     let several = runs.iter().filter(|run| !run.checks.is_empty()).count() > 1;
     let run_column = if several { "<th>Run</th>" } else { "" };
     out.push_str(&format!(
-        "<table tabindex=\"0\">\n<thead><tr><th>Result</th>{run_column}<th>Check</th><th>Demanded</th><th class=\"n\">Measured</th><th>Explanation</th></tr></thead>\n<tbody>\n"
+        "<table tabindex=\"0\">\n<thead><tr><th>Result</th>{run_column}<th>Check</th><th>Condition</th><th class=\"n\">Measured</th><th>Explanation</th></tr></thead>\n<tbody>\n"
     ));
     for run in runs {
         for check in &run.checks {

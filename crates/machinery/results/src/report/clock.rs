@@ -65,7 +65,7 @@ pub(super) fn section(
         out.push_str("<div class=\"grid2\">\n<div class=\"panel\">\n");
         draw_progress(out, runs, colours);
         out.push_str("</div>\n");
-        let mut caption = "Where the curve is level the clock stands; the dashed line is a clock that is never paused."
+        let mut caption = "The clock is stopped where the curve is level; the dashed line is a clock that is never paused."
             .to_owned();
         if !requesters.is_empty() {
             out.push_str("<div class=\"panel\">\n");
@@ -73,8 +73,8 @@ pub(super) fn section(
             out.push_str("</div>\n");
             caption.push_str(
                 " The table has the requesters; times are wall time, percentiles by nearest rank. Several may hold the \
-                 clock at once, so their totals may exceed the time it stood; stopping and starting the programs adds \
-                 to it.",
+                 clock at once, so their totals may exceed the time for which it was stopped. That time includes stopping and starting \
+                 the programs.",
             );
         }
         out.push_str("</div>\n");
@@ -175,7 +175,7 @@ fn table(out: &mut String, requesters: &[Requester], run: &RunData) {
     }
     if let Some(manifest) = &run.manifest {
         out.push_str(&format!(
-            "<tr><td class=\"total\">the clock stood</td><td class=\"n total\">{}</td><td class=\"n total\">{}</td><td></td><td></td><td></td></tr>\n",
+            "<tr><td class=\"total\">clock stopped</td><td class=\"n total\">{}</td><td class=\"n total\">{}</td><td></td><td></td><td></td></tr>\n",
             manifest.pauses,
             duration(manifest.paused_total)
         ));

@@ -99,7 +99,7 @@ fn verdict(
     if on.iter().any(|c| c.apart.is_some() && apart(c)) {
         (
             "fail",
-            "✗ Under virtual time the runs do not coincide within the tolerance: virtual time does not do its work here.",
+            "✗ Under virtual time the runs do not coincide within the tolerance: virtual time does not work correctly here.",
         )
     } else if inconclusive {
         (
@@ -115,8 +115,8 @@ fn verdict(
     } else {
         (
             "other",
-            "– The runs coincide with and without virtual time: this experiment does not notice the \
-             solver's speed and proves nothing.",
+            "– The runs coincide with and without virtual time: this experiment does not depend on the \
+             solver's speed, so it proves nothing.",
         )
     }
 }

@@ -74,7 +74,7 @@ impl RunData {
         };
         if !directory.is_finished() {
             data.problems.push(format!(
-                "The run “{}” has not finished (or was killed and not recovered); shown is what its journal holds.",
+                "The run “{}” has not finished (or was killed and not recovered); the report shows the content of its journal.",
                 run.label
             ));
         }

@@ -81,13 +81,13 @@ pub(super) fn draw(out: &mut String, requesters: &[Requester], x: Range, marks: 
     );
     let width = Duration::from_ns(((x.high - x.low) / BINS as f64 * 1e9) as i64);
     let mut text = format!(
-        "The height of a bar is the wall time for which the requester held the clock within {} of virtual time; at the end of each lane stands what its tallest bar is worth.",
+        "The height of a bar is the wall time for which the requester held the clock within {} of virtual time; the number at the end of each lane is the value of its tallest bar.",
         duration(width),
     );
     if requesters.len() > shown.len() {
         let _ = write!(
             text,
-            " {} more requesters, who held it for less, are in the table only.",
+            " {} more requesters, which held it for less time, are in the table only.",
             requesters.len() - shown.len()
         );
     }

@@ -32,7 +32,7 @@ pub(super) fn draw(out: &mut String, topology: &Topology, links: &[Option<LinkSu
         return missing(out, "the network has no nodes.");
     }
     if glyphs.len() > MOST_GLYPHS {
-        let sentence = format!("a map of {} nodes would show nothing.", glyphs.len());
+        let sentence = format!("{} nodes are too many for a map.", glyphs.len());
         return missing(out, &sentence);
     }
     let height = place(&mut glyphs, &lines);
@@ -182,8 +182,8 @@ fn place(glyphs: &mut [Glyph], lines: &[MapEdge]) -> f64 {
     height
 }
 
-/// Returns each node's number of links from one end of the network. In a part that is not connected
-/// to the first, the numbers begin at 0 again.
+/// Returns the distance of each node from one end of the network, in links. In each further
+/// connected component, distances begin at 0 again.
 fn layers(neighbours: &[Vec<usize>]) -> Vec<usize> {
     let mut layers = vec![usize::MAX; neighbours.len()];
     for start in 0..neighbours.len() {

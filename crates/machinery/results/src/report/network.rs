@@ -34,8 +34,8 @@ pub(super) fn section(
         out,
         "Topology with load and loss.",
         "The broader a line, the greater the mean load of the link in its busier direction; a link that lost \
-         packets is drawn in vermilion. Boxes are switches, circles routers, bold names real hosts. Hosts of the \
-         model at one node stand together.",
+         packets is drawn in vermilion. Boxes are switches, circles routers, bold names real hosts. Simulated hosts \
+         at one node are drawn as one symbol.",
     );
     let end_s = run.end_s().unwrap_or(1.0);
     let marks = panels::attack_marks(std::slice::from_ref(run), &colours[index..], end_s);
@@ -102,7 +102,7 @@ fn counted(topology: &Topology) -> String {
     let mut text = format!("{}.", words.join(", "));
     if unseen > 0 {
         text.push_str(&format!(
-            " Not recorded: {}; one that a check or panel names always is.",
+            " Not recorded: {}. Links named by a check or panel are always recorded.",
             plural(unseen, "link")
         ));
     }
@@ -140,7 +140,7 @@ fn curves(
     ];
     let drawn = all.iter().filter(|(_, names, ..)| !names.is_empty());
     if drawn.clone().next().is_none() {
-        missing(out, "nothing was recorded of its links and flows.");
+        missing(out, "no signals of its links and flows were recorded.");
         return;
     }
     let of_all = drawn.clone().flat_map(|(kind, names, quantity, ..)| {

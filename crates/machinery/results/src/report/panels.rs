@@ -22,7 +22,7 @@ pub(super) fn section(
     if spec.panels.is_empty() {
         return;
     }
-    section_head(out, "What happened");
+    section_head(out, "Signals");
     let end_s = runs
         .iter()
         .filter_map(RunData::end_s)
@@ -70,7 +70,7 @@ pub(super) fn section(
         text.push_str(" The first run is drawn broader, so that both show where runs coincide.");
     }
     if !marks.is_empty() {
-        text.push_str(" Dashed vertical lines mark the onset of an attack; the tint lasts as long as it does.");
+        text.push_str(" Dashed vertical lines mark the onset of an attack; the tinted area shows its duration.");
     }
     figures.end(out, lead, &text);
     out.push_str("</section>\n");

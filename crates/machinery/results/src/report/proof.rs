@@ -64,8 +64,8 @@ pub(super) fn section(out: &mut String, figures: &mut Numbering, proof: &Proof) 
         figures.end(
             out,
             "The same experiment with solvers of different speed.",
-            "Earlier curves are drawn broader, so that curves which coincide show as one with a rim. Below, how far \
-             each is from the first run of its group; the band is the tolerance. Panels of a row have the same axes.",
+            "Earlier curves are drawn broader, so that coinciding curves look like one with a border. The panels below show how far \
+             each run is from the first of its group; the band is the tolerance. Panels of a row have the same axes.",
         );
         comparison::paragraphs(out, proof, &unit, &with, &without);
     }

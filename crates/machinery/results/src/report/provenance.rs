@@ -100,7 +100,7 @@ fn degraded(out: &mut String, known: &[(&str, &Manifest)]) {
     modes.dedup();
     out.push_str("<h3>Degraded modes</h3>\n");
     if modes.is_empty() {
-        out.push_str("<p>None: this machine could do all that was asked of it.</p>\n");
+        out.push_str("<p>None: this machine supported everything that the run requires.</p>\n");
         return;
     }
     out.push_str("<ul>\n");

@@ -23,7 +23,7 @@ pub(super) fn header(out: &mut String, spec: &ReportSpec, runs: &[RunData], colo
         ));
     }
     if runs.is_empty() {
-        missing(out, "the report was asked for without any run.");
+        missing(out, "no run was given for this report.");
     } else {
         table(out, runs, colours);
         if let Some(sentence) = not_asked(spec, runs) {
@@ -47,7 +47,7 @@ pub(super) fn notes(out: &mut String, notes: &[String]) {
     }
     out.push_str(&format!(
         "<footer>Timeloom {}. All instants are seconds of virtual time since the session began unless they say wall \
-         time. The report contains everything it shows and loads nothing.</footer>\n",
+         time. This file is self-contained: it loads no other files.</footer>\n",
         env!("CARGO_PKG_VERSION")
     ));
 }
@@ -57,9 +57,7 @@ pub(super) fn notes(out: &mut String, notes: &[String]) {
 fn not_asked(spec: &ReportSpec, runs: &[RunData]) -> Option<&'static str> {
     let no_checks = runs.iter().all(|run| run.checks.is_empty());
     match (spec.panels.is_empty(), no_checks) {
-        (true, true) => {
-            Some("The scenario names no panel to draw, and demands nothing that could be checked.")
-        }
+        (true, true) => Some("The scenario defines no panels and no checks."),
         (true, false) => Some("The scenario names no panel to draw."),
         (false, true) => Some("The scenario demands nothing that could be checked."),
         (false, false) => None,
@@ -95,7 +93,7 @@ fn origin(runs: &[RunData]) -> String {
 fn table(out: &mut String, runs: &[RunData], colours: &[&str]) {
     out.push_str(
         "<table tabindex=\"0\">\n<thead><tr><th>Run</th><th>Outcome</th><th class=\"n\">Seed</th><th class=\"n\">Virtual time</th>\
-         <th class=\"n\">Wall time</th><th class=\"n\">Pauses</th><th class=\"n\">Clock stood</th><th>Attack</th></tr></thead>\n<tbody>\n",
+         <th class=\"n\">Wall time</th><th class=\"n\">Pauses</th><th class=\"n\">Clock stopped</th><th>Attack</th></tr></thead>\n<tbody>\n",
     );
     for (run, colour) in runs.iter().zip(colours) {
         out.push_str("<tr><td class=\"w\">");

@@ -139,7 +139,7 @@ fn table(out: &mut String, run: &RunData) {
         return;
     }
     out.push_str(
-        "<table tabindex=\"0\">\n<thead><tr><th>Host</th><th>Timeline</th><th class=\"n\">Knew at</th>\
+        "<table tabindex=\"0\">\n<thead><tr><th>Host</th><th>Timeline</th><th class=\"n\">Detected at</th>\
          <th>After the attack</th><th>Status</th><th class=\"n\">Ok again</th></tr></thead>\n<tbody>\n",
     );
     for [host, timeline, at, after, status, again] in rows.iter().take(MOST_ROWS) {

@@ -68,11 +68,11 @@ pub(super) fn reserve(runs: &[RunData]) -> Option<&'static str> {
     let judged = runs.iter().filter(|run| !run.checks.is_empty());
     let manifests: Vec<&Manifest> = judged.filter_map(|run| run.manifest.as_ref()).collect();
     if manifests.iter().any(|it| !it.untrusted.is_empty()) {
-        return Some("in a run that is not to be trusted: that says nothing");
+        return Some("in an untrusted run: the results are not meaningful");
     }
     let ended_early = |it: &&Manifest| it.failure.is_some() || it.outcome == Outcome::Interrupted;
     let early = manifests.iter().any(ended_early);
-    early.then_some("as far as the run got: it did not reach its end")
+    early.then_some("until the run ended early")
 }
 
 fn banner(out: &mut String, class: &str, lead: &str, text: &str, log: &[String]) {

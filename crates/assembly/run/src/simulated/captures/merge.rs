@@ -128,7 +128,7 @@ struct InOrder {
     frames: mpsc::Receiver<CapturedFrame>,
     waiting: BTreeMap<Place, CapturedFrame>,
     count: u64,
-    /// Frames up to this instant may be written.
+    /// Latest instant of frames that may be written.
     written: Instant<Virtual>,
 }
 

@@ -62,7 +62,7 @@ const GROUPS: &[(&str, &[Interface])] = &[
 /// Returns the table in Markdown.
 pub(super) fn table() -> String {
     let mut text = String::from(
-        "\n# What else tells or takes time\n\n\
+        "\n# Other interfaces that carry time\n\n\
          The column *treatment* has one of these words:\n\n\
          - *virtual*: the interface uses virtual time;\n\
          - *refused*: the interface is unavailable to guests;\n\

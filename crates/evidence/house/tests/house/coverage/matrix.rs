@@ -52,13 +52,13 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("phc", &[NATIVE, "with a device (`make test-phc`)"]),
     ("set_time", &["as the kernel"]),
     ("unhandled", &["refused"]),
-    ("named", &["named"]),
+    ("named", &["reported"]),
     ("dates", &["another date", "×1/4"]),
     ("time_namespaces", &["refused"]),
     ("sigsys", &[PAUSED, "×1/5", "×2", CHANGED]),
     ("epolls", &[PAUSED, "×1/5", STORM, MUSL]),
     ("tsc", &[PAUSED, "×1/5", "×2", CHANGED, MUSL]),
-    ("let_go", &["let go"]),
+    ("let_go", &["released from the session"]),
     ("small_stack", &["small signal stack"]),
     ("uptime", &[PAUSED, CHANGED, STORM, HOST, "another date"]),
     ("vdso", &["another date"]),
@@ -112,8 +112,8 @@ const WRAPPERS: &[(&str, &[&str])] = &[
 /// Returns the table in Markdown.
 pub(super) fn table() -> String {
     let mut text = String::from(
-        "\n# Where each call is tested\n\n\
-         Each test program is run natively and under the clock; in virtual time it must return the same and take as long. The \
+        "\n# Tests of each call\n\n\
+         Each test program is run natively and under the clock; in virtual time it must return the same results and take the same time. The \
          conditions are: *paused*: for a second, in the middle of the call; *×1/5*: the clock at a fifth of the speed; \
          *rate changed*: in the middle of the call; *many pauses*: hundreds of short ones; *host alone*: the program's host is \
          paused, dilated and stepped while the session continues; *musl*: also with musl's C library; *native errors*: \
