@@ -59,7 +59,7 @@ fn not_asked(spec: &ReportSpec, runs: &[RunData]) -> Option<&'static str> {
     match (spec.panels.is_empty(), no_checks) {
         (true, true) => Some("The scenario defines no panels and no checks."),
         (true, false) => Some("The scenario names no panel to draw."),
-        (false, true) => Some("The scenario demands nothing that could be checked."),
+        (false, true) => Some("The scenario defines no checks."),
         (false, false) => None,
     }
 }

@@ -80,7 +80,7 @@ fn empty_run(path: &Path) -> RunDirectory {
 #[test]
 fn nothing_at_all_is_still_a_page() {
     let text = well_formed(&render(&ReportSpec::default()));
-    assert!(text.contains("without any run"), "{text}");
+    assert!(text.contains("no run was given"), "{text}");
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn missing_data_are_reported_and_nothing_panics() {
         "manifest.json could not be read",
         "no record of its clock",
         "no run has a manifest",
-        "demands nothing",
+        "defines no checks",
     ] {
         assert!(text.contains(said), "`{said}` is not said in:\n{text}");
     }
@@ -171,7 +171,7 @@ fn failures_stand_on_top_and_no_check_passes_in_green() {
     assert!(text.contains("[ 1.4] first <b>\n[ 1.5] second"), "as lines");
     assert!(html.find("class=\"banner failed\"") < html.find("<table"));
     assert!(
-        text.contains("2 of 2 passed as far as the run got"),
+        text.contains("2 of 2 passed until the run ended early"),
         "{text}"
     );
     assert!(!html.contains("verdict-sentence pass"), "not in green");
