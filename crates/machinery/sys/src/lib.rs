@@ -16,7 +16,7 @@
 //!   rights of a child. [`rooted`]: files as the programs of a container see them.
 //! - [`signals`]: signal masks of threads.
 //! - [`cgroup`]: paths of control groups. [`first_timeout`]: initial TCP timeout in a control
-//!   group. [`congestion`]: congestion controls of TCP as BPF programs. [`shared_words`]: memory
+//!   group. [`congestion`]: congestion controls of TCP as BPF programs. [`shared_memory`]: memory
 //!   that BPF programs read.
 //! - [`plain`]: files named by untrusted input. [`secret`]: files with secrets.
 //! - [`limit`]: the descriptor limit of this process and its children.
@@ -50,7 +50,7 @@ pub mod rights;
 pub mod rooted;
 pub mod schedule;
 pub mod secret;
-pub mod shared_words;
+pub mod shared_memory;
 pub mod signals;
 pub mod stamps;
 pub mod tap;

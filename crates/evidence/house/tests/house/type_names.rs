@@ -1,5 +1,8 @@
-//! Checks that no two crates export types of the same name: a reader who meets one of them in a
-//! message or a signature should not have to look up which one it is.
+//! Checks of the names of types, functions and modules.
+//!
+//! No two crates export types of the same name: a reader who meets one of them in a message or a
+//! signature should not have to look up which one it is. Names that the field has a better noun for
+//! do not come back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -49,6 +52,78 @@ const SHARED: [(&str, &str); 13] = [
     ),
 ];
 
+/// Names of types, functions and modules that were replaced, each with the noun of the field.
+const REPLACED: [(&str, &str); 35] = [
+    ("Scribe", "RunRecorder"),
+    ("Keyboard", "ControlEndpoint"),
+    ("Door", "ExecContext"),
+    ("Together", "Membership"),
+    ("Ways", "PeerLinks"),
+    ("Whereabouts", "Endpoints"),
+    ("Company", "EngineGroup"),
+    ("Life", "Generation"),
+    ("Ear", "LineMonitor"),
+    ("Pump", "LineMonitor"),
+    ("Lived", "HostTime"),
+    ("Course", "HostRate"),
+    ("Shown", "PageTime"),
+    ("Attention", "Quiescence"),
+    ("Turns", "TicketLock or Scheduler"),
+    ("Keeper", "Estimator"),
+    ("Crystal", "Oscillator"),
+    ("Belief", "ErrorEstimate"),
+    ("Said", "Message"),
+    ("Born", "ProcessStart"),
+    ("Untold", "Pending"),
+    ("By", "Origin"),
+    ("How", "Method"),
+    ("Whom", "Recipient"),
+    ("Who", "the noun"),
+    ("What", "the noun"),
+    ("Where", "the noun"),
+    ("conduct", "coordinate"),
+    ("parcel", "transfer"),
+    ("put_away", "finalize"),
+    ("kick", "interrupt"),
+    ("born", "spawn"),
+    ("bury", "mark_dead"),
+    ("lived", "host_time"),
+    ("accord", "agreement"),
+];
+
+#[test]
+fn replaced_names_do_not_come_back() {
+    let mut found = Vec::new();
+    for package in &Workspace::read().packages {
+        let mut sources = Vec::new();
+        files_below(&package.folder.join("src"), "rs", &mut sources);
+        for source in sources {
+            let stem = source.file_stem().unwrap_or_default().to_string_lossy();
+            if stem.ends_with("_words") {
+                found.push(format!("{}: name it after its format", source.display()));
+            }
+            let text = fs::read_to_string(&source).expect("UTF-8");
+            let names = text.lines().filter_map(item_of);
+            let again = names.filter_map(|name| {
+                let (_, noun) = REPLACED.iter().find(|(replaced, _)| *replaced == name)?;
+                Some(format!("{}: {name}, say {noun}", source.display()))
+            });
+            found.extend(again);
+        }
+    }
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+/// Returns the name of the type, function or module that a line declares.
+fn item_of(line: &str) -> Option<&str> {
+    let mut words = line.split_whitespace();
+    let kinds = ["struct", "enum", "trait", "type", "fn", "mod"];
+    words.find(|word| kinds.contains(word))?;
+    let is_declaration = !line.trim_start().starts_with("//");
+    let name = words.next()?.split(|c| !is_part(c)).next()?;
+    is_declaration.then_some(name)
+}
+
 #[test]
 fn no_two_crates_export_types_of_one_name() {
     let mut crates_of: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -81,11 +156,14 @@ fn types_of(source: &str) -> impl Iterator<Item = &str> {
         let rest = line.trim_start().strip_prefix("pub ")?;
         let kinds = ["struct ", "enum ", "trait ", "type "];
         let rest = kinds.iter().find_map(|kind| rest.strip_prefix(kind))?;
-        let is_part = |c: char| c.is_alphanumeric() || c == '_';
         // A name that a macro gives is empty here.
         let name = rest.split(|c| !is_part(c)).next();
         name.filter(|name| !name.is_empty())
     })
+}
+
+fn is_part(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
 }
 
 #[test]

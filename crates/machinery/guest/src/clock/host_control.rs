@@ -308,7 +308,7 @@ mod tests {
         (clock, hosts)
     }
 
-    fn lived(clock: &Clock, index: usize) -> Instant<HostTime> {
+    fn host_time(clock: &Clock, index: usize) -> Instant<HostTime> {
         clock.host_times().1[index].lived
     }
 
@@ -362,7 +362,7 @@ mod tests {
                         .expect("a possible factor"),
                     3 if !ended[index] => {
                         let soon = Duration::from_ns(1 + random.below(100_000) as i64);
-                        let end = lived(&clock, index) + soon;
+                        let end = host_time(&clock, index) + soon;
                         // The host may have reached the end already.
                         ended[index] = clock.end_hosts_at(&[(index, end)]).is_ok();
                     }
@@ -385,7 +385,7 @@ mod tests {
             done.store(true, Ordering::Relaxed);
         });
         let shown = |index: usize| hosts[index].now().as_ns();
-        let off = shown(0) - lived(&clock, 0).as_ns();
+        let off = shown(0) - host_time(&clock, 0).as_ns();
         assert!(off.abs() <= 60, "seed {seed}: {off} ns");
         let off = raw(0).as_ns() - shown(0) - raw_ahead;
         assert!(off.abs() <= 60, "seed {seed}: raw {off} ns");
@@ -400,7 +400,7 @@ mod tests {
         let (clock, hosts) =
             clock_with_hosts(&[HostOscillator::default(), HostOscillator::default()]);
         clock.hold_hosts(&[0]);
-        let target = lived(&clock, 0) + Duration::from_ns(3_000_001);
+        let target = host_time(&clock, 0) + Duration::from_ns(3_000_001);
         let ends = clock.end_hosts_at(&[(0, target)]).expect("it is ahead");
         assert!(clock.end_hosts_at(&[(0, target)]).is_err(), "one at a time");
         clock.release_hosts(&[0]);
@@ -413,7 +413,7 @@ mod tests {
         assert!(hosts[1].now() >= other + Duration::from_ms(5));
         clock.hold_hosts(&[0]);
         clock.forget_host_end(0);
-        assert_eq!(lived(&clock, 0), target);
+        assert_eq!(host_time(&clock, 0), target);
         clock.release_hosts(&[0]);
         let at = HostEnd {
             host: 0,
