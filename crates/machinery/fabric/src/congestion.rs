@@ -13,7 +13,7 @@ use aya_obj::btf::Btf;
 use aya_obj::generated::bpf_insn;
 use aya_obj::{Object, Program};
 use timeloom_sys::congestion::{CongestionRegistration, load_member, register};
-use timeloom_sys::shared_words::SharedWords;
+use timeloom_sys::shared_memory::SharedWords;
 use timeloom_time::{Instant, Virtual};
 
 use crate::btf::Structure;

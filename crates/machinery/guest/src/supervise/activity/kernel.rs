@@ -13,7 +13,7 @@ use aya::{Btf, Ebpf, EbpfLoader, Pod, include_bytes_aligned};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 use timeloom_abi::{HOST_OFFSET, NO_DEADLINE, PAGE_ADDRESS};
-use timeloom_sys::shared_words::SharedWords;
+use timeloom_sys::shared_memory::SharedWords;
 use timeloom_time::Instant;
 
 use super::waiting::Wait;
