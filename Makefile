@@ -9,7 +9,7 @@ PEERS := crates/evidence/bench/peers/Cargo.toml
 # Exact runs over MPI, which is not part of the product.
 MPI := crates/machinery/emulation/mpi/Cargo.toml
 
-.PHONY: help build demo agents-pauses skip-loss iperf-pauses ieee13-agents test test-bridges test-variants test-sdn test-report test-serve test-faults fuzz bpf miri sanitize soak scale demand scale-engines search-agreement test-mpi test-aarch64 test-phc test-vm test-vm-memory test-vm-datapath test-agents-vm test-gpio test-foreign proof-timeline robot-cell bench lint docs test-docs deny fmt clean
+.PHONY: help build demo agents-pauses skip-loss skip-cost iperf-pauses ieee13-agents test test-bridges test-variants test-sdn test-report test-serve test-faults fuzz bpf miri sanitize soak scale demand scale-engines search-agreement test-mpi test-aarch64 test-phc test-vm test-vm-memory test-vm-datapath test-agents-vm test-gpio test-foreign proof-timeline robot-cell bench lint docs test-docs deny fmt clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -89,6 +89,9 @@ agents-pauses: packages-build build ## Agents hold each other in turns: stop and
 
 skip-loss: packages-test build ## TCP over links that lose frames where time skips, beside mode `virtual` in real time; half an hour
 	scripts/skip-loss $(BINARY) runs/skip-loss --markdown runs/skip-loss/table.md
+
+skip-cost: packages-test build ## What skipping costs: many hosts that fetch files; SHADOW=PATH compares with Shadow; minutes
+	scripts/skip-cost $(BINARY) runs/skip-cost $(if $(SHADOW),--shadow $(SHADOW))
 
 iperf-pauses: packages-test build ## iperf3 over links that stop with the clock: within 2 %, without retransmissions
 	scripts/iperf-pauses $(BINARY) runs/iperf-pauses

@@ -225,7 +225,7 @@ impl<'a> Run<'a> {
         let ready = self
             .membership
             .map_or(&own, |membership| &*membership.ready);
-        let quiescence = Quiescence::default();
+        let quiescence = Quiescence::new()?;
         let components = self.control_endpoint.components();
         components.have_quiescence(quiescence.clone());
         let planned_end = Instant::<Virtual>::ZERO + self.plan.time.duration;

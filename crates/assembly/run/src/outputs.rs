@@ -6,8 +6,8 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, PipeReader, Read, Write};
 use std::net::IpAddr;
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -21,6 +21,7 @@ use timeloom_time::{Instant, Utc};
 
 use crate::error::RunError;
 use crate::network;
+use crate::quiescence::Quiescence;
 use crate::record::RunRecorder;
 use crate::spoofing::SpoofWatch;
 use crate::verdict::Reporter;
@@ -38,6 +39,8 @@ pub(crate) struct Output {
     reporter: Reporter,
     pipe: PipeReader,
     written: Mutex<Written>,
+    /// Run that is busy while output is being read; set before the program starts.
+    quiescence: OnceLock<Quiescence>,
 }
 
 struct Written {
@@ -136,6 +139,7 @@ impl Log {
                 log,
                 tail: Vec::new(),
             }),
+            quiescence: OnceLock::new(),
         });
         let reader = Arc::clone(&output);
         let thread = std::thread::Builder::new()
@@ -173,6 +177,7 @@ impl Output {
     }
 
     fn try_to_catch_up(&self) -> io::Result<()> {
+        let _work = self.quiescence.get().map(Quiescence::work);
         let mut written = self.lock();
         let mut left = ioctl_fionread(&self.pipe)?;
         let mut bytes = [0u8; 8192];
@@ -194,6 +199,11 @@ impl Output {
         let lines: Vec<&str> = text.lines().collect();
         let last = &lines[lines.len().saturating_sub(most)..];
         last.iter().map(|line| (*line).to_owned()).collect()
+    }
+
+    /// Marks this run as busy whenever output is being read from now on.
+    pub(crate) fn keep_busy_while_reading(&self, quiescence: &Quiescence) {
+        let _ = self.quiescence.set(quiescence.clone());
     }
 
     /// Returns the name of the program.
@@ -232,6 +242,12 @@ impl Output {
 
     fn lock(&self) -> MutexGuard<'_, Written> {
         self.written.lock()
+    }
+}
+
+impl AsFd for Output {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.pipe.as_fd()
     }
 }
 

@@ -145,7 +145,7 @@ impl<'a> Stage<'a> {
             self.session.clock(),
             self.reporter,
         )?;
-        self.quiescence.watch_output(log.output());
+        self.quiescence.watch_output(log.output())?;
         let condition = program.ready.as_ref().map(|ready| {
             Condition::new(ready, station, log.output())
                 .map_err(|error| RunError::Start(format!("sockets of {host}: {error}")))
@@ -192,7 +192,7 @@ impl<'a> Stage<'a> {
         };
         let guest = self.session.spawn(&spec)?;
         drop(spec); // our end of its output
-        self.session.watch_end(&guest);
+        self.session.watch_end(&guest)?;
         self.run_recorder
             .event(host, &program.name, "start", &program.run.join(" "));
         if condition.is_none() {

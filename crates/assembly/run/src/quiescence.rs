@@ -11,18 +11,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use timeloom_guest::ComponentText;
+use timeloom_sys::readable::{Pending, Readable};
 
+use crate::error::RunError;
 use crate::outputs::Output;
 use crate::readiness::Condition;
 
 /// Shared handle; may be cloned into every thread.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct Quiescence(Arc<Shared>);
 
-#[derive(Default)]
 struct Shared {
     at_work: AtomicUsize,
-    outputs: Mutex<Vec<Weak<Output>>>,
+    outputs: Mutex<Readable<Output>>,
     conditions: Mutex<Vec<Weak<Condition>>>,
 }
 
@@ -36,15 +37,37 @@ impl Drop for Work {
 }
 
 impl Quiescence {
+    /// Creates the handle for a run.
+    ///
+    /// # Errors
+    /// Fails if no descriptor is left.
+    pub(crate) fn new() -> Result<Self, RunError> {
+        let outputs = Readable::new()
+            .map_err(|error| RunError::Start(format!("watching outputs: {error}")))?;
+        Ok(Self(Arc::new(Shared {
+            at_work: AtomicUsize::new(0),
+            outputs: Mutex::new(outputs),
+            conditions: Mutex::default(),
+        })))
+    }
+
     /// Marks the run as busy, and time as bound to the current instant, until the guard is dropped.
     pub(crate) fn work(&self) -> Work {
         self.0.at_work.fetch_add(1, Ordering::SeqCst);
         Work(Arc::clone(&self.0))
     }
 
-    /// Keeps time from skipping over unread output of a program, for as long as `output` is alive.
-    pub(crate) fn watch_output(&self, output: &Arc<Output>) {
-        lock(&self.0.outputs).push(Arc::downgrade(output));
+    /// Keeps time from skipping over unread output of a program, for as long as `output` is alive,
+    /// and while some of it is being written to the log.
+    ///
+    /// # Errors
+    /// Fails if the kernel has no memory for this.
+    pub(crate) fn watch_output(&self, output: &Arc<Output>) -> Result<(), RunError> {
+        output.keep_busy_while_reading(self);
+        let name = output.name();
+        lock(&self.0.outputs)
+            .add(output)
+            .map_err(|error| RunError::Start(format!("watching the output of `{name}`: {error}")))
     }
 
     /// Keeps time from skipping while a program is becoming ready, for as long as `condition` is
@@ -65,7 +88,7 @@ impl Quiescence {
             let state = "acts on an event at this instant, such as the start of a program";
             parts.push(part("the run".to_owned(), state));
         }
-        let outputs = alive(&self.0.outputs).into_iter();
+        let outputs = lock(&self.0.outputs).alive().into_iter();
         let unread = outputs.filter(|output| output.has_unread());
         parts.extend(unread.map(|output| {
             let component = format!("output of `{}`", output.name());
@@ -81,9 +104,15 @@ impl Quiescence {
     /// Returns true if the run has noticed all events and has completed the actions that follow
     /// from them.
     pub(crate) fn is_free(&self) -> bool {
-        self.0.at_work.load(Ordering::SeqCst) == 0
-            && none_of(&self.0.outputs, Output::has_unread)
+        let unread = |output: &Output| match output.has_unread() {
+            true => Pending::Yes,
+            false => Pending::No,
+        };
+        // The number comes last: a thread that acts on an event has increased it before the event
+        // disappears here.
+        !lock(&self.0.outputs).is_pending(unread)
             && none_of(&self.0.conditions, Condition::holds)
+            && self.0.at_work.load(Ordering::SeqCst) == 0
     }
 }
 
@@ -93,11 +122,6 @@ fn none_of<T>(list: &Mutex<Vec<Weak<T>>>, is_so: impl Fn(&T) -> bool) -> bool {
     let mut list = lock(list);
     list.retain(|one| one.strong_count() > 0);
     !list.iter().filter_map(Weak::upgrade).any(|one| is_so(&one))
-}
-
-/// Returns the entries that are still alive.
-fn alive<T>(list: &Mutex<Vec<Weak<T>>>) -> Vec<Arc<T>> {
-    lock(list).iter().filter_map(Weak::upgrade).collect()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

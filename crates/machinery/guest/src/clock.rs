@@ -346,7 +346,12 @@ impl Clock {
             let rate = state.going();
             self.put_in_force(&mut state, ChangeKind::Skip, rate, to);
             interrupt();
-            self.notify();
+            // A clock that moves only in this way needs to wake its waiting threads only at their
+            // instants. Otherwise their timeouts have become too long.
+            if rate != Rate::STOPPED || state.is_awaited_by(to) {
+                self.changed.notify_all();
+            }
+            self.notify_listeners();
         }
     }
 
@@ -363,6 +368,10 @@ impl Clock {
     /// Notifies the threads of this process that wait for an instant.
     fn notify(&self) {
         self.changed.notify_all();
+        self.notify_listeners();
+    }
+
+    fn notify_listeners(&self) {
         let listeners = self.listeners.lock();
         listeners.iter().for_each(|listener| listener());
     }

@@ -357,8 +357,11 @@ impl Session {
 
     /// Prevents time from skipping over the end of this program: time does not skip until the
     /// caller, which waits for the end, has dropped its [`ProgramEnd`](crate::ProgramEnd).
-    pub fn watch_end(&self, guest: &Guest) {
-        self.supervisor.watch_end(guest);
+    ///
+    /// # Errors
+    /// Fails if the kernel has no memory for this.
+    pub fn watch_end(&self, guest: &Guest) -> Result<(), GuestError> {
+        self.supervisor.watch_end(guest)
     }
 
     /// Returns true if a program whose end is watched has ended, and the end has not been handled

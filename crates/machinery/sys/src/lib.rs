@@ -6,7 +6,8 @@
 //!
 //! - [`clock`]: the machine's clocks, read and steered.
 //! - [`schedule`]: scheduling policy of the calling thread.
-//! - [`epoll`]: waiting for many descriptors, with nanosecond timeouts.
+//! - [`epoll`]: waiting for many descriptors, with nanosecond timeouts. [`readable`]: pending input
+//!   among many.
 //! - [`control`], [`batch`]: datagrams with control messages, one or several per call.
 //! - [`packet`]: packet sockets. [`stamps`]: timestamps of arrivals and departures.
 //! - [`interface`], [`tap`]: network interfaces.
@@ -46,6 +47,7 @@ pub mod namespace;
 pub mod own;
 pub mod packet;
 pub mod plain;
+pub mod readable;
 pub mod rights;
 pub mod rooted;
 pub mod schedule;

@@ -43,6 +43,12 @@ impl State {
         }
     }
 
+    /// Returns true if a thread of this process waits for an instant that comes by `until`.
+    pub(super) fn is_awaited_by(&self, until: Instant<Virtual>) -> bool {
+        let mut awaited = self.awaited.iter();
+        awaited.any(|(_, one)| self.when(*one).is_some_and(|at| at <= until))
+    }
+
     /// Registers a new wait for these instants, and returns its number.
     fn await_all(&mut self, awaited: &[Awaited]) -> u64 {
         self.waits += 1;
@@ -160,5 +166,54 @@ impl Clock {
         drop(self.lock());
         self.changed.notify_all();
         self.woken.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::clock::{ClockOptions, Compute};
+    use crate::linux::memory::PageMapping;
+
+    /// The clock moves only by skips. Those that end before the awaited instant do not wake the
+    /// thread, and none is lost.
+    #[test]
+    fn a_skipping_clock_wakes_a_thread_at_its_instant() {
+        let page = PageMapping::new(c"test-of-waits").expect("a page");
+        let options = ClockOptions {
+            compute: Compute::None,
+            ..ClockOptions::default()
+        };
+        let clock = Clock::new(Arc::new(page), &options).expect("a clock");
+        let looks = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for instant in 1..=3 {
+                let target = Instant::ZERO + Duration::from_ms(100 * instant);
+                let (clock, looks) = (&clock, &looks);
+                scope.spawn(move || {
+                    let reached = clock.wait_until(target, || {
+                        looks.fetch_add(1, Ordering::SeqCst);
+                        false
+                    });
+                    assert!(reached && clock.now() >= target);
+                });
+            }
+            let wait_for_threads = |count| {
+                while clock.lock().awaited.len() != count {
+                    std::thread::yield_now();
+                }
+            };
+            wait_for_threads(3);
+            for number in 1..=300 {
+                clock.skip_to(Instant::ZERO + Duration::from_ms(number), || {});
+                wait_for_threads(3 - number as usize / 100);
+            }
+        });
+        assert!(clock.lock().awaited.is_empty());
+        // At the start, and at most at each of the three instants.
+        let looks = looks.load(Ordering::SeqCst);
+        assert!((3..=12).contains(&looks), "{looks}");
     }
 }

@@ -1,8 +1,12 @@
 //! Started program, as its parent sees it.
 
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock};
+
+use timeloom_sys::readable::{Pending, Readable};
+
+use crate::error::GuestError;
 
 /// Started program. Dropping this value does not end the program.
 #[derive(Debug)]
@@ -38,26 +42,44 @@ impl Drop for ProgramEnd {
 }
 
 /// Children of a session for whose end a thread waits.
-#[derive(Debug, Default)]
-pub(crate) struct Children(Vec<Weak<Child>>);
+#[derive(Debug)]
+pub(crate) struct Children(Readable<Child>);
 
 impl Children {
-    pub(crate) fn add(&mut self, guest: &Guest) {
-        self.0.push(Arc::downgrade(&guest.child));
+    /// Creates an empty collection.
+    ///
+    /// # Errors
+    /// Fails if no descriptor is left.
+    pub(crate) fn new() -> Result<Self, GuestError> {
+        let failed = GuestError::system("watching the ends of programs");
+        Readable::new().map(Self).map_err(failed)
+    }
+
+    /// Adds a child.
+    ///
+    /// # Errors
+    /// Fails if the kernel has no memory for this.
+    pub(crate) fn add(&mut self, guest: &Guest) -> Result<(), GuestError> {
+        let failed = GuestError::system("watching the end of a program");
+        self.0.add(&guest.child).map_err(failed)
     }
 
     /// Returns true if a child has ended and its end is not handled yet. The end of a child without
     /// references counts as handled.
     pub(crate) fn has_unsettled_end(&mut self) -> bool {
-        self.0.retain(|child| {
-            let child = child.upgrade();
-            child.is_some_and(|child| !child.is_settled.load(Ordering::SeqCst))
-        });
-        let children: Vec<Arc<Child>> = self.0.iter().filter_map(Weak::upgrade).collect();
-        let mut ends: Vec<_> = children.iter().map(|child| child.pollfd()).collect();
-        let count = ends.len() as libc::nfds_t;
-        // SAFETY: passes this number of entries, which we own; the call does not wait.
-        unsafe { libc::poll(ends.as_mut_ptr(), count, 0) != 0 }
+        self.0.is_pending(|child| {
+            if child.is_settled.load(Ordering::SeqCst) {
+                Pending::Never
+            } else {
+                Pending::Yes
+            }
+        })
+    }
+}
+
+impl AsFd for Child {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
     }
 }
 

@@ -41,6 +41,11 @@ pub(crate) struct Activity {
     /// Number of lost members and log entries at the last complete read of /proc; `None` before the
     /// first.
     complete_at: Option<u64>,
+    /// Wall time for which the next wait for rest lasts at most.
+    patience: Duration,
+    /// Instant from which the threads of all guests must be searched for rest, unless rest is
+    /// reported before; `None` after such a report.
+    search_at: Option<StdInstant>,
 }
 
 impl Activity {
@@ -61,30 +66,65 @@ impl Activity {
             waiting: Waiting::default(),
             ran: BTreeSet::new(),
             complete_at: None,
+            patience: FIRST_LOOK,
+            search_at: None,
         })
     }
 
-    /// Blocks until nothing runs, for at most `patience` of wall time. Returns the word at rest, or
-    /// `None` after `patience`.
-    pub(crate) fn wait_for_rest(&mut self, patience: Duration) -> Option<Word> {
+    /// Blocks until nothing runs, for some milliseconds of wall time at most. Returns the word at
+    /// rest, or `None` if something still runs.
+    pub(crate) fn wait_for_rest(&mut self) -> Option<Word> {
         let begun = StdInstant::now();
         loop {
             let word = self.kernel.word();
             if word.is_rest() {
+                self.patience = FIRST_LOOK;
+                self.search_at = None;
                 return Some(word);
             }
             let waited = begun.elapsed();
-            if waited >= patience {
+            if waited >= self.patience {
+                self.search_at.get_or_insert(begun + SEARCH_AFTER);
                 return None;
             }
             if waited < SPIN {
                 std::hint::spin_loop();
             } else {
-                self.kernel.sleep_until_rest(patience - waited, |thread| {
+                let left = self.patience - waited;
+                self.kernel.sleep_until_rest(left, |thread| {
                     self.ran.insert(thread);
                 });
             }
         }
+    }
+
+    /// Returns the guest threads that run or are ready to run.
+    pub(crate) fn running_guests(&self) -> Vec<i32> {
+        self.kernel.running_guests()
+    }
+
+    /// Returns true if the threads of all guests must be searched for rest, since none was reported
+    /// for long: the number of threads at work may be wrong.
+    pub(crate) fn must_search(&self) -> bool {
+        self.search_at.is_some_and(|at| StdInstant::now() >= at)
+    }
+
+    /// Makes the next wait for rest longer: what runs need not be looked at often.
+    pub(crate) fn be_patient(&mut self) {
+        self.patience = (self.patience * 2).min(LONGEST_WORK);
+    }
+
+    /// Records a search of all threads, and whether it has found rest. If it has, the next search
+    /// follows soon: threads that spin run all the time, and lost events may be the reason.
+    pub(crate) fn searched(&mut self, found_rest: bool) {
+        let now = StdInstant::now();
+        self.search_at = Some(if found_rest { now } else { now + SEARCH_AFTER });
+        self.patience = LONG_WORK;
+    }
+
+    /// Returns true if nothing runs now.
+    pub(crate) fn rests(&self) -> bool {
+        self.kernel.word().is_rest()
     }
 
     /// Returns true if nothing has started to run since `word` was read.
@@ -144,6 +184,18 @@ impl Activity {
 /// Wall time for which a wait for rest spins before it blocks. Waking a blocked thread costs about
 /// as much.
 const SPIN: Duration = Duration::from_micros(40);
+
+/// Wall time of running after which threads that compute without end, or poll, are looked for.
+const FIRST_LOOK: Duration = Duration::from_millis(8);
+
+/// Wall time between two searches while such threads are the only ones that run.
+const LONG_WORK: Duration = Duration::from_millis(3);
+
+/// Longest wall time between two looks at threads that compute.
+const LONGEST_WORK: Duration = Duration::from_millis(32);
+
+/// Wall time without rest after which /proc is searched for it.
+const SEARCH_AFTER: Duration = Duration::from_millis(200);
 
 /// Wall time after which a queued work item counts as cancelled.
 const FORGOTTEN_AFTER: Duration = Duration::from_millis(50);

@@ -1,8 +1,9 @@
 //! Skipping: while all threads wait, the clock advances to the next event at once.
 //!
 //! If BPF is available, scheduler events show that all threads wait ([`Activity`]), and that the
-//! kernel holds no frame of the session back. Otherwise, and while anything has been running for
-//! some milliseconds, /proc is read many times a second, as follows.
+//! kernel holds no frame of the session back. Otherwise /proc is read many times a second, as
+//! follows. With BPF it is read only if all running threads have been spinning for long, or if no
+//! rest has been reported for a fifth of a second.
 //!
 //! Nothing is about to happen under these conditions: every thread of every guest sleeps, and every
 //! thread of this supervisor; the kernel has deferred no network work; all other sources (packets
@@ -90,7 +91,9 @@ pub(crate) fn serve(shared: &Weak<Supervisor>, ended: &AtomicBool) {
             _ => None,
         };
         drop(supervisor);
-        if attempt == Attempt::Skipped && activity.is_some() {
+        // The detector by events blocks while anything runs.
+        let blocks = |activity: &Activity| attempt != Attempt::NotNow || !activity.rests();
+        if activity.as_ref().is_some_and(blocks) {
             continue;
         }
         std::thread::sleep(StdDuration::from_micros(u64::from(20 + 40 * naps)));
@@ -139,12 +142,18 @@ fn by_events(
     own: &mut OwnThreads,
     scheduler: &mut Scheduler,
 ) -> Attempt {
-    let Some(word) = activity.wait_for_rest(LONG_WORK) else {
+    let Some(word) = activity.wait_for_rest() else {
         activity.forget_cancelled();
         supervisor
             .is_deferred
             .store(activity.is_deferred(), Ordering::Relaxed);
-        return skip_once(supervisor, own, scheduler, || activity.is_deferred());
+        if let Some(attempt) = look_at_running(supervisor, activity, scheduler) {
+            activity.be_patient();
+            return attempt;
+        }
+        let attempt = skip_once(supervisor, own, scheduler, || activity.is_deferred());
+        activity.searched(attempt == Attempt::Skipped);
+        return attempt;
     };
     let Some(_change) = supervisor.try_change() else {
         return Attempt::NotNow;
@@ -163,6 +172,28 @@ fn by_events(
     // All deadlines are current, so the threads that have run need not be looked at again.
     activity.take_ran();
     jump(supervisor, &activity.waiting.all(&supervisor.clock))
+}
+
+/// Looks at the threads that run according to the scheduler's events. Returns the reason for which
+/// time cannot skip, or `None` if all threads must be searched.
+fn look_at_running(
+    supervisor: &Supervisor,
+    activity: &Activity,
+    scheduler: &mut Scheduler,
+) -> Option<Attempt> {
+    if activity.must_search() {
+        return None;
+    }
+    let threads = activity.running_guests();
+    if threads.is_empty() {
+        // A thread of the supervisor, or of the kernel, is at work.
+        return Some(Attempt::NotNow);
+    }
+    let computing = match supervisor.clock.compute() {
+        Compute::None => scheduler.computing(&threads),
+        Compute::Real => threads.first().copied(),
+    };
+    computing.map(Attempt::Busy)
 }
 
 /// Attempts to skip. `is_deferred` must return true if it is known that the kernel has deferred work
@@ -291,10 +322,6 @@ pub(super) fn stopped(supervisor: &Supervisor, change: impl FnOnce(&[i32])) -> A
         }
     }
 }
-
-/// Wall time of running after which /proc is searched for threads that compute without end, or
-/// poll.
-const LONG_WORK: StdDuration = StdDuration::from_millis(3);
 
 /// Minimum gain of a skip; for less, waiting takes no longer than skipping.
 const LEAST_GAIN: Duration = Duration::from_us(100);

@@ -125,7 +125,7 @@ impl Supervisor {
             report: Report::default(),
             freezer,
             newcomers: Mutex::default(),
-            children: Mutex::default(),
+            children: Mutex::new(Children::new()?),
             debugged: Debugged::default(),
             execs: Mutex::default(),
             cpu_time: CpuTime::default(),
@@ -346,8 +346,11 @@ impl Supervisor {
     }
 
     /// Records that a thread of this process waits for the end of this program and will handle it.
-    pub(crate) fn watch_end(&self, guest: &Guest) {
-        self.children().add(guest);
+    ///
+    /// # Errors
+    /// Fails if the kernel has no memory for this.
+    pub(crate) fn watch_end(&self, guest: &Guest) -> Result<(), GuestError> {
+        self.children().add(guest)
     }
 
     /// Returns true if such a program has ended, and its end has not been handled yet.

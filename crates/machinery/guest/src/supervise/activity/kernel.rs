@@ -205,6 +205,15 @@ impl Kernel {
         })
     }
 
+    /// Returns the guest threads that run or are ready to run, in ascending order.
+    pub(super) fn running_guests(&self) -> Vec<i32> {
+        let members = self.members.iter().filter_map(Result::ok);
+        let running = members.filter(|(_, member)| member.bits != 0 && member.runs != 0);
+        let mut threads: Vec<i32> = running.map(|(thread, _)| thread as i32).collect();
+        threads.sort_unstable();
+        threads
+    }
+
     /// Drops work items that were queued longer ago than `age`.
     pub(super) fn forget_works_before(&mut self, age: Duration) {
         let now = clock_gettime(ClockId::Monotonic);
