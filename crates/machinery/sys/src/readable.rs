@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pending_input_is_found_whatever_else_is_readable() {
+    fn pending_input_is_found_among_other_readable_descriptors() {
         let mut all = Readable::new().expect("epoll");
         let pipes: Vec<_> = (0..2 * AT_ONCE + 3)
             .map(|_| {
