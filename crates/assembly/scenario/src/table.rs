@@ -27,6 +27,7 @@
 //!
 //! The attributes are given in this order.
 
+use std::fmt::Display;
 use std::ops::{RangeFrom, RangeInclusive};
 
 use schemars::{Schema, SchemaGenerator};
@@ -138,6 +139,11 @@ impl<N: Copy + Into<Value>> Bounds for RangeFrom<N> {
     fn describe(&self, schema: &mut Map<String, Value>) {
         schema.insert("minimum".to_owned(), self.start.into());
     }
+}
+
+/// Formats bounds for a message, such as `0 … 1`.
+pub(crate) fn span<N: Display>(bounds: &RangeInclusive<N>) -> String {
+    format!("{} … {}", bounds.start(), bounds.end())
 }
 
 /// Bounds of a list that has at least one element.

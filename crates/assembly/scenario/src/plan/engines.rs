@@ -1,5 +1,7 @@
 //! Table `[network.engines]`: several engines for one simulated network.
 
+use std::ops::RangeInclusive;
+
 use timeloom_time::Duration;
 
 use crate::plan::Named;
@@ -11,7 +13,7 @@ table! {
 #[noun = "the engines of a network"]
 pub struct Engines {
     /// Number of engines. The network is divided automatically; `timeloom check` shows the result.
-    #[within(1..=64)]
+    #[within(1..=Self::MOST)]
     pub count: Option<u16>,
     /// Nodes of each engine, by its name. `NAME*` matches all nodes whose names begin with NAME. A
     /// node that is not listed belongs to the engine of the nearest listed node.
@@ -22,7 +24,7 @@ pub struct Engines {
     /// Lateness from which on a packet from another engine counts as late.
     pub late_after: Duration = Duration::from_ms(1),
     /// Share of late packets from which on the results count as not trustworthy.
-    #[within(0.0..=1.0)]
+    #[within(Self::LATE_SHARES)]
     pub late_share: f64 = 0.0005,
     /// Reaction of the run to the death of an engine.
     pub failure: EngineFailure = EngineFailure::default(),
@@ -58,6 +60,12 @@ pub enum EngineFailure {
 }
 
 impl Engines {
+    /// Maximum number of engines of a network.
+    pub(crate) const MOST: u16 = 64;
+
+    /// Permitted shares of late packets.
+    pub(crate) const LATE_SHARES: RangeInclusive<f64> = 0.0..=1.0;
+
     /// Returns the names of the engines, in order.
     pub fn names(&self) -> Vec<String> {
         match self.count {

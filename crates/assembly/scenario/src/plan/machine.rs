@@ -1,6 +1,7 @@
 //! Virtual machines on hosts: each is emulated by QEMU, which is a program of the session.
 
 use std::net::Ipv4Addr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use timeloom_time::Duration;
@@ -26,7 +27,7 @@ pub struct MachineSpec {
     /// Amount of memory.
     pub memory: Size = Size::from_mib(256),
     /// Number of processors.
-    #[within(1..=16)]
+    #[within(Self::PROCESSORS)]
     pub processors: u16 = 1,
     /// Time base of the time-stamp counter.
     pub profile: MachineProfile = MachineProfile::default(),
@@ -65,6 +66,9 @@ pub enum MachineProfile {
 }
 
 impl MachineSpec {
+    /// Permitted numbers of processors.
+    pub(crate) const PROCESSORS: RangeInclusive<u16> = 1..=16;
+
     /// Returns the emulator as a program of the host `host`.
     pub fn program(&self, host: &str) -> Program {
         let mebibytes = self.memory.as_bytes() >> 20;

@@ -1,5 +1,6 @@
 //! Table `[network]`: a simulated network, instead of one of kernel objects.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use timeloom_time::Duration;
@@ -54,7 +55,7 @@ pub struct Wire {
     /// reordered.
     pub jitter: Option<Duration>,
     /// Probability that a packet is lost, from 0 to 1.
-    #[within(0.0..=1.0)]
+    #[within(Self::LOSSES)]
     pub loss: Option<f64>,
     /// Maximum number of packets in the queue.
     pub queue: Option<u16>,
@@ -65,12 +66,18 @@ pub struct Wire {
     pub ecn: Option<bool>,
     /// Maximum size of an IP packet, in bytes. If left out, it is 1500 at the interfaces of real
     /// programs and unlimited elsewhere.
-    #[within(68..)]
+    #[within(Self::LEAST_MTU..)]
     pub mtu: Option<u16>,
 }
 }
 
 impl Wire {
+    /// Permitted probabilities of a loss.
+    pub(crate) const LOSSES: RangeInclusive<f64> = 0.0..=1.0;
+
+    /// Minimum MTU in bytes (RFC 791, section 3.2).
+    pub(crate) const LEAST_MTU: u16 = 68;
+
     /// Returns true if a link of kernel objects cannot have all of these properties.
     pub fn is_beyond_the_kernel(&self) -> bool {
         let rate_only = Self {
@@ -130,11 +137,11 @@ pub struct Generate {
     /// Size, whose meaning depends on the shape: hosts of a star, hosts on each side of a dumbbell,
     /// routers of a line or ring, levels of a tree, the k of a fat tree, routers on the backbone of
     /// a campus.
-    #[within(1..)]
+    #[within(Self::LEAST..)]
     pub size: u16,
     /// Branches at each switch of a tree, and hosts at each leaf. In a campus: buildings, LANs and
     /// hosts at each place.
-    #[within(1..)]
+    #[within(Self::LEAST..)]
     pub fanout: u16 = 2,
     /// Properties of the links to the topology's hosts.
     pub access: Wire = Wire::default(),
@@ -144,6 +151,9 @@ pub struct Generate {
 }
 
 impl Generate {
+    /// Minimum size and fan-out.
+    pub(crate) const LEAST: u16 = 1;
+
     /// Returns the approximate number of nodes of the topology.
     pub fn nodes(&self) -> u64 {
         let (size, fanout) = (u64::from(self.size), u64::from(self.fanout));

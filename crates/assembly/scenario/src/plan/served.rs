@@ -1,5 +1,7 @@
 //! Tables `[network.hosts.NAME]`: simulated hosts that serve real programs.
 
+use std::ops::RangeInclusive;
+
 use crate::table::{table, words};
 use crate::words::Addresses;
 
@@ -15,12 +17,20 @@ pub struct ServingHost {
     /// TCP services. If left out, the host answers pings and refuses connections.
     pub services: Vec<Service> = Vec::new(),
     /// Maximum number of simultaneous connections. Further ones are refused.
-    #[within(1..=1024)]
+    #[within(Self::CONNECTIONS)]
     pub connections: u16 = 64,
     /// Buffer size in bytes, for each connection and direction. It is also the largest window.
-    #[within(2048..=4_194_304)]
+    #[within(Self::BUFFERS)]
     pub buffer: u64 = 262_144,
 }
+}
+
+impl ServingHost {
+    /// Permitted numbers of connections.
+    pub(crate) const CONNECTIONS: RangeInclusive<u16> = 1..=1024;
+
+    /// Permitted sizes of a buffer, in bytes.
+    pub(crate) const BUFFERS: RangeInclusive<u64> = 2048..=4 << 20;
 }
 
 table! {

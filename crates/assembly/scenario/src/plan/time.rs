@@ -1,5 +1,7 @@
 //! Table `[time]`: the clock of the experiment.
 
+use std::ops::RangeInclusive;
+
 use timeloom_guest::{Compute, FileTimes, ProcFiles, Tsc};
 use timeloom_time::{Duration, Instant, Rate, Utc};
 
@@ -18,7 +20,7 @@ pub struct Time {
     pub start: Option<Instant<Utc>>,
     /// Wall seconds per virtual second, from 0.001 to 1000. With 2, the experiment takes twice as
     /// long as its programs observe.
-    #[within(0.001..=1000.0)]
+    #[within(Self::DILATIONS)]
     pub dilation: f64 = 1.0,
     /// Time-stamp counter that programs see.
     pub tsc: Tsc = Tsc::default(),
@@ -34,6 +36,10 @@ pub struct Time {
 }
 
 impl Time {
+    /// Permitted dilations. With a larger one, a run would not end; with a smaller one, its clock
+    /// would be too fast for any program.
+    pub(crate) const DILATIONS: RangeInclusive<f64> = 0.001..=1000.0;
+
     /// Returns the virtual seconds per wall second while nothing is paused, which is 1 / dilation.
     pub fn rate(&self) -> Rate {
         // The permitted values are well within the range of `Rate`.
