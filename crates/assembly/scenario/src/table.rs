@@ -17,6 +17,7 @@
 //!         #[within(0.0..=1.0)]        // bounds: a range, `NotEmpty` or `Only`
 //!         #[read(Fields::directory)]  // special reader
 //!         #[omit_if(Vec::is_empty)]   // condition under which the key is not written
+//!         #[depends_on("name")]       // key that determines the default, which has no single value
 //!         pub kind: Kind = Kind::Plain,
 //!         /// Description of a table whose keys are also keys of this table.
 //!         #[flatten(Wire)]
@@ -177,6 +178,7 @@ macro_rules! table {
             $(#[within($bounds:expr)])?
             $(#[read($read:expr)])?
             $(#[omit_if($omit:expr)])?
+            $(#[depends_on($other:literal)])?
             $(#[flatten($part:ty)])?
             pub $field:ident: $type:ty $(= $default:expr)?,
         )*}
@@ -220,7 +222,7 @@ macro_rules! table {
             fn describe(keys: &mut $crate::table::Keys<'_>) {
                 $($crate::table::table!(
                     @describe keys, $crate::table::table!(@key $field $($key)?), $type,
-                    [$($doc),*] [$($default)?] [$($bounds)?] [$($omit)?] [$($part)?]
+                    [$($doc),*] [$($default)?] [$($bounds)?] [$($omit)? $($other)?] [$($part)?]
                 );)*
             }
         }
@@ -302,7 +304,7 @@ macro_rules! table {
     };
     (
         @describe $keys:ident, $key:expr, $type:ty,
-        [$($doc:expr),*] [$default:expr] [$($bounds:expr)?] [$omit:expr] []
+        [$($doc:expr),*] [$default:expr] [$($bounds:expr)?] [$unstated:expr] []
     ) => {
         $keys.add::<$type>($key, &[$($doc),*], false);
         $($keys.set_bounds($key, &$bounds);)?

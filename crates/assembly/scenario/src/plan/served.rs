@@ -42,8 +42,8 @@ pub struct Service {
     pub kind: ServiceKind,
     /// TCP port. If left out, 7, 9, 19 or 80, depending on the kind.
     #[within(1..)]
-    #[read(|fields, key| fields.or(key, kind.usual_port()))]
-    pub port: u16,
+    #[depends_on("kind")]
+    pub port: u16 = kind.usual_port(),
     /// Size of a page (if left out, 1000) or of the output of a source (if left out, unlimited), in
     /// bytes.
     pub bytes: Option<u64>,
