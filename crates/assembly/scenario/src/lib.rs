@@ -42,6 +42,7 @@ mod schema;
 mod set;
 mod simulated;
 mod suggest;
+mod table;
 mod tree;
 mod words;
 

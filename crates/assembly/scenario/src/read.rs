@@ -5,27 +5,51 @@
 //! [`crate::rules`] skips values that have been reported.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Serialize, Serializer};
 
 use crate::error::Report;
 use crate::plan::Plan;
 use crate::suggest;
+use crate::table::{Written, word_of};
 use crate::tree::{Node, Spot, Value};
 
-/// Type whose values are read from a table of the file.
-pub(crate) trait Read: Default {
-    /// Description of the table in messages, such as `a link`.
-    const NOUN: &'static str;
+/// Type of a value in the file: how the value is read, written and described.
+pub(crate) trait Form: Sized {
+    /// Type that represents this type in the schema.
+    type Schema: JsonSchema;
 
-    /// Reads the keys of the table. Keys that are not read are then reported as unknown.
-    fn read_table(fields: &mut Fields<'_>) -> Self;
-}
+    /// True if a key of this type may be left out although it has no default.
+    const IS_OPTIONAL: bool = false;
 
-/// Type whose values are read from a value of the file. The result `None` means that a mistake has
-/// been reported.
-pub(crate) trait FromNode: Sized {
+    /// Reads a value. The result `None` means that a mistake has been reported.
     fn from_node(node: &Node, context: &mut Context<'_>) -> Option<Self>;
+
+    /// Writes a value as [`Self::from_node`] reads it.
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error>;
+
+    /// Returns true if the key of this value is left out.
+    fn is_absent(&self) -> bool {
+        false
+    }
 }
+
+/// Declares, in an implementation of [`Form`], that a type is written and described by its own
+/// implementations of `Serialize` and `JsonSchema`.
+macro_rules! written_by_serde {
+    () => {
+        type Schema = Self;
+
+        fn write<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            serde::Serialize::serialize(self, serializer)
+        }
+    };
+}
+pub(crate) use written_by_serde;
 
 /// Context in which values are read.
 pub(crate) struct Context<'r> {
@@ -74,14 +98,65 @@ impl<'r> Context<'r> {
         (is_plain && is_whole).then(|| self.report.text_at(&node.spot).trim().to_owned())
     }
 
-    fn read_at<T: FromNode>(&mut self, key: &str, node: &Node) -> Option<T> {
+    /// Reads a text that `T` parses.
+    pub(crate) fn read_text<T>(&mut self, node: &Node) -> Option<T>
+    where
+        T: FromStr<Err: Display>,
+    {
+        let text = String::from_node(node, self)?;
+        text.parse()
+            .map_err(|error: T::Err| self.fail(&node.spot, error.to_string(), None))
+            .ok()
+    }
+
+    /// Reads one of the words by which `values` are written.
+    pub(crate) fn read_word<T: Copy + Serialize>(
+        &mut self,
+        node: &Node,
+        values: &[T],
+    ) -> Option<T> {
+        let text = String::from_node(node, self)?;
+        let words: Vec<String> = values.iter().map(word_of).collect();
+        if let Some(place) = words.iter().position(|word| *word == text) {
+            return Some(values[place]);
+        }
+        let help = suggest::hint(&text, "such word", words.iter().map(String::as_str));
+        self.fail(
+            &node.spot,
+            format!("`{text}` is not known here"),
+            Some(help),
+        );
+        None
+    }
+
+    /// Makes a path of the file absolute. `spot` is its position.
+    fn resolve(&mut self, given: &str, spot: &Spot) -> Option<PathBuf> {
+        let read_from = self.report.directory(spot).map(Path::to_path_buf);
+        let Some(base) = read_from.or_else(|| self.base.clone()) else {
+            self.fail(spot, "the current directory cannot be determined", None);
+            return None;
+        };
+        // Without the component `.`, the text is the same after it has been written and read again.
+        let joined: PathBuf = base.join(given).components().collect();
+        if joined.to_str().is_none() {
+            let message = format!("the path `{}` is not valid UTF-8", joined.display());
+            self.fail(
+                spot,
+                message,
+                Some("move the scenario elsewhere".to_owned()),
+            );
+        }
+        Some(joined)
+    }
+
+    fn read_at<T: Form>(&mut self, key: &str, node: &Node) -> Option<T> {
         self.path.push(key.to_owned());
         let value = T::from_node(node, self);
         self.path.pop();
         value
     }
 
-    fn read_fields<T>(
+    pub(crate) fn read_fields<T>(
         &mut self,
         node: &Node,
         noun: &'static str,
@@ -102,6 +177,7 @@ impl<'r> Context<'r> {
             context,
             known: Vec::new(),
             missing: Vec::new(),
+            is_inside: false,
         };
         let value = read(&mut fields);
         fields.finish();
@@ -116,6 +192,7 @@ pub(crate) struct Fields<'r> {
     context: Context<'r>,
     known: Vec<&'static str>,
     missing: Vec<&'static str>,
+    is_inside: bool,
 }
 
 impl Fields<'_> {
@@ -124,29 +201,33 @@ impl Fields<'_> {
         self.node.child(key).is_some()
     }
 
-    /// Reads a mandatory key. A missing key is reported.
-    pub(crate) fn required<T: FromNode + Default>(&mut self, key: &'static str) -> T {
-        if !self.has(key) {
+    /// Reads a key without a default. A missing key is reported, unless it is optional.
+    pub(crate) fn required<T: Form + Default>(&mut self, key: &'static str) -> T {
+        if !T::IS_OPTIONAL && !self.has(key) {
             self.missing.push(key);
         }
         self.optional(key).unwrap_or_default()
     }
 
-    /// Reads an optional key.
-    pub(crate) fn optional<T: FromNode>(&mut self, key: &'static str) -> Option<T> {
+    /// Reads a key. Returns `None` if the key is missing.
+    pub(crate) fn optional<T: Form>(&mut self, key: &'static str) -> Option<T> {
         self.known.push(key);
         let node = self.node.child(key)?;
         self.context.read_at(key, node)
     }
 
     /// Reads a key. Returns `default` if the key is missing.
-    pub(crate) fn or<T: FromNode>(&mut self, key: &'static str, default: T) -> T {
+    pub(crate) fn or<T: Form>(&mut self, key: &'static str, default: T) -> T {
         self.optional(key).unwrap_or(default)
     }
 
-    /// Reads a key. Returns the default of its type if the key is missing.
-    pub(crate) fn or_default<T: FromNode + Default>(&mut self, key: &'static str) -> T {
-        self.optional(key).unwrap_or_default()
+    /// Reads a key with `read`.
+    pub(crate) fn read_with<T>(
+        &mut self,
+        key: &'static str,
+        read: impl FnOnce(&mut Self, &'static str) -> T,
+    ) -> T {
+        read(self, key)
     }
 
     /// Reads a list of tables, each with `read`.
@@ -168,59 +249,21 @@ impl Fields<'_> {
         items.unwrap_or_default()
     }
 
-    /// Reads a path and makes it absolute; `None` if the key is missing.
-    pub(crate) fn path(&mut self, key: &'static str) -> Option<PathBuf> {
-        if self.has(key) {
-            Some(self.directory(key))
-        } else {
-            self.known.push(key);
-            None
-        }
-    }
-
-    /// Reads a list of paths and makes them absolute.
-    pub(crate) fn paths(&mut self, key: &'static str) -> Vec<PathBuf> {
-        let given: Vec<String> = self.or_default(key);
-        let base = self.base(key).unwrap_or_default();
-        let join = |path: &String| base.join(path).components().collect();
-        given.iter().map(join).collect()
-    }
-
-    /// Reads a directory and makes it absolute. The default is the directory of the scenario file.
+    /// Reads a working directory and makes it absolute. The default is the directory of the
+    /// scenario file. In a container, the path is one of the container and the default is `/`.
     pub(crate) fn directory(&mut self, key: &'static str) -> PathBuf {
-        let given: String = self.or(key, ".".to_owned());
-        let Some(base) = self.base(key) else {
-            let spot = self.node.key.clone();
-            self.context
-                .fail(&spot, "the current directory cannot be determined", None);
-            return PathBuf::new();
-        };
-        // Without the component `.`, the text is the same after it has been written and read again.
-        let joined: PathBuf = base.join(&given).components().collect();
-        if joined.to_str().is_none() {
-            let spot = self.context_spot(key);
-            let message = format!("the path `{}` is not valid UTF-8", joined.display());
-            self.context.fail(
-                &spot,
-                message,
-                Some("move the scenario elsewhere".to_owned()),
-            );
+        if self.is_inside {
+            return self.or(key, "/".to_owned()).into();
         }
-        joined
+        let read = self.optional(key);
+        let here = self.node.key.clone();
+        read.or_else(|| self.context.resolve(".", &here))
+            .unwrap_or_default()
     }
 
-    /// Returns the directory to which a path with this key is relative.
-    fn base(&self, key: &str) -> Option<PathBuf> {
-        let read_from = self.context.report.directory(&self.context_spot(key));
-        read_from
-            .map(Path::to_path_buf)
-            .or_else(|| self.context.base.clone())
-    }
-
-    fn context_spot(&self, key: &str) -> Spot {
-        self.node
-            .child(key)
-            .map_or_else(|| self.node.key.clone(), |node| node.spot.clone())
+    /// Declares that directories in this table are paths in a container.
+    pub(crate) fn enter_container(&mut self) {
+        self.is_inside = true;
     }
 
     /// Reports keys that were not read, and mandatory keys that are missing. A missing key and a
@@ -267,9 +310,34 @@ impl Fields<'_> {
     }
 }
 
-impl<T: Read> FromNode for T {
+impl<T: Form> Form for Option<T> {
+    type Schema = Option<T::Schema>;
+    const IS_OPTIONAL: bool = true;
+
     fn from_node(node: &Node, context: &mut Context<'_>) -> Option<Self> {
-        context.read_fields(node, T::NOUN, T::read_table)
+        T::from_node(node, context).map(Some)
+    }
+
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.as_ref().map(Written).serialize(serializer)
+    }
+
+    fn is_absent(&self) -> bool {
+        self.is_none()
+    }
+}
+
+impl Form for PathBuf {
+    type Schema = String;
+
+    fn from_node(node: &Node, context: &mut Context<'_>) -> Option<Self> {
+        // A path that cannot be read counts as given, so that its absence is not reported, too.
+        let given = String::from_node(node, context).unwrap_or_default();
+        context.resolve(&given, &node.spot)
+    }
+
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.serialize(serializer)
     }
 }
 
@@ -305,13 +373,21 @@ fn read_list<T>(
     values.into_iter().collect()
 }
 
-impl<T: FromNode> FromNode for Vec<T> {
+impl<T: Form> Form for Vec<T> {
+    type Schema = Vec<T::Schema>;
+
     fn from_node(node: &Node, context: &mut Context<'_>) -> Option<Self> {
         read_list(node, context, T::from_node)
     }
+
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter().map(Written))
+    }
 }
 
-impl FromNode for [String; 2] {
+impl Form for [String; 2] {
+    written_by_serde!();
+
     fn from_node(node: &Node, context: &mut Context<'_>) -> Option<Self> {
         let names: Vec<String> = Vec::from_node(node, context)?;
         match names.try_into() {
@@ -330,7 +406,13 @@ impl FromNode for [String; 2] {
     }
 }
 
-impl<T: FromNode> FromNode for BTreeMap<String, T> {
+impl<T: Form> Form for BTreeMap<String, T> {
+    type Schema = BTreeMap<String, T::Schema>;
+
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter().map(|(name, value)| (name, Written(value))))
+    }
+
     fn from_node(node: &Node, context: &mut Context<'_>) -> Option<Self> {
         let Value::Table(entries) = &node.value else {
             context.expected(node, "a table of names");
@@ -346,7 +428,9 @@ impl<T: FromNode> FromNode for BTreeMap<String, T> {
     }
 }
 
-impl FromNode for String {
+impl Form for String {
+    written_by_serde!();
+
     fn from_node(node: &Node, context: &mut Context<'_>) -> Option<Self> {
         let text = match &node.value {
             Value::Text(text) => text.clone(),
@@ -367,7 +451,9 @@ impl FromNode for String {
     }
 }
 
-impl FromNode for bool {
+impl Form for bool {
+    written_by_serde!();
+
     fn from_node(node: &Node, context: &mut Context<'_>) -> Option<Self> {
         let Value::Flag(flag) = node.value else {
             context.expected(node, "true or false");
@@ -377,7 +463,9 @@ impl FromNode for bool {
     }
 }
 
-impl FromNode for f64 {
+impl Form for f64 {
+    written_by_serde!();
+
     fn from_node(node: &Node, context: &mut Context<'_>) -> Option<Self> {
         let number = match node.value {
             Value::Decimal(number) => number,
@@ -398,7 +486,9 @@ impl FromNode for f64 {
 /// Implements reading of integer types, each with the limits of the type.
 macro_rules! whole_number {
     ($($type:ty),*) => {$(
-        impl FromNode for $type {
+        impl Form for $type {
+            written_by_serde!();
+
             fn from_node(node: &Node, context: &mut Context<'_>) -> Option<Self> {
                 let Value::Whole(number) = node.value else {
                     context.expected(node, "a whole number");
@@ -418,7 +508,9 @@ macro_rules! whole_number {
 }
 whole_number!(u8, u16, u64);
 
-impl FromNode for serde_json::Map<String, serde_json::Value> {
+impl Form for serde_json::Map<String, serde_json::Value> {
+    written_by_serde!();
+
     fn from_node(node: &Node, context: &mut Context<'_>) -> Option<Self> {
         let Value::Table(entries) = &node.value else {
             context.expected(node, "a table");
@@ -432,7 +524,9 @@ impl FromNode for serde_json::Map<String, serde_json::Value> {
     }
 }
 
-impl FromNode for serde_json::Value {
+impl Form for serde_json::Value {
+    written_by_serde!();
+
     fn from_node(node: &Node, context: &mut Context<'_>) -> Option<Self> {
         Some(match &node.value {
             Value::Text(text) | Value::Moment(text) => Self::from(text.clone()),

@@ -8,44 +8,42 @@ use timeloom_time::Duration;
 
 use crate::assertion::Assertion;
 use crate::plan::{Link, Program};
-use crate::read::{Context, Fields, FromNode, Read};
+use crate::read::{Context, Form, written_by_serde};
+use crate::table::table;
 use crate::tree::{Node, Value};
-use crate::words;
 
+table! {
 /// Actions of an adversary: programs that start on one host at a given time. Every attack is
 /// labelled in the results, so that detectors can be scored.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
+#[noun = "an attack"]
 pub struct Attack {
     /// Name of the attack, unique among the attacks.
     pub id: String,
     /// Virtual time at which the attack begins.
-    #[serde(serialize_with = "words::as_text")]
-    #[schemars(with = "words::DurationText")]
     pub at: Duration,
     /// Host on which the programs of the attack run.
     pub host: String,
     /// Enables the attack. A disabled attack is checked but not run.
-    #[schemars(default = "words::yes")]
-    pub enabled: bool,
+    pub enabled: bool = true,
     /// Techniques of MITRE ATT&CK for ICS, such as `T0814`. They are written to the labels.
-    #[schemars(default)]
-    pub technique: Vec<String>,
+    pub technique: Vec<String> = Vec::new(),
     /// Targets of the attack: hosts, devices, switches, plants or simulated nodes. They are written
     /// to the labels.
-    #[schemars(default)]
-    pub target: Vec<String>,
+    pub target: Vec<String> = Vec::new(),
     /// Programs that carry out the attack.
-    #[schemars(default)]
-    pub programs: Vec<Program>,
+    #[read(|fields, key| Program::read_from(fields, key, at))]
+    pub programs: Vec<Program> = Vec::new(),
+}
 }
 
+table! {
 /// Packet capture on a link.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
+#[noun = "a capture"]
+#[derive(Eq)]
 pub struct Capture {
     /// Captured link: its two nodes in either order, or its name.
     pub link: CapturedLink,
+}
 }
 
 /// Link of a capture.
@@ -84,9 +82,9 @@ impl CapturedLink {
     }
 }
 
+table! {
 /// Assertion about recorded signals. The run passes only if it holds.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
+#[noun = "a check"]
 pub struct Check {
     /// Name of the check, unique among the checks.
     pub name: String,
@@ -94,8 +92,8 @@ pub struct Check {
     pub assert: Assertion,
     /// Condition for the check: `attack.ID` if that attack must be enabled, `no attack.ID` if it
     /// must be disabled. If left out, the check always applies.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<Condition>,
+}
 }
 
 /// Condition under which a check applies.
@@ -107,56 +105,17 @@ pub enum Condition {
     Without(String),
 }
 
-impl Read for Attack {
-    const NOUN: &'static str = "an attack";
+impl Form for CapturedLink {
+    written_by_serde!();
 
-    fn read_table(fields: &mut Fields<'_>) -> Self {
-        let at: Duration = fields.required("at");
-        Self {
-            id: fields.required("id"),
-            at,
-            host: fields.required("host"),
-            enabled: fields.or("enabled", true),
-            technique: fields.or_default("technique"),
-            target: fields.or_default("target"),
-            programs: fields.list("programs", "a program", |fields| {
-                Program::read_with_start(fields, at)
-            }),
-        }
-    }
-}
-
-impl Read for Capture {
-    const NOUN: &'static str = "a capture";
-
-    fn read_table(fields: &mut Fields<'_>) -> Self {
-        Self {
-            link: fields.required("link"),
-        }
-    }
-}
-
-impl FromNode for CapturedLink {
     fn from_node(node: &Node, context: &mut Context<'_>) -> Option<Self> {
         match &node.value {
-            Value::List(_) => FromNode::from_node(node, context).map(Self::Ends),
+            Value::List(_) => Form::from_node(node, context).map(Self::Ends),
             Value::Text(_) => String::from_node(node, context).map(Self::Named),
             _ => {
                 context.expected(node, "the two ends of a link, or its name");
                 None
             }
-        }
-    }
-}
-
-impl Read for Check {
-    const NOUN: &'static str = "a check";
-
-    fn read_table(fields: &mut Fields<'_>) -> Self {
-        Self {
-            name: fields.required("name"),
-            assert: fields.required("assert"),
-            when: fields.optional("when"),
         }
     }
 }

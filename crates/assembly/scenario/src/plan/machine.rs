@@ -1,85 +1,74 @@
 //! Virtual machines on hosts: each is emulated by QEMU, which is a program of the session.
 
 use std::net::Ipv4Addr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-use schemars::JsonSchema;
-use serde::Serialize;
 use timeloom_time::Duration;
 
 use crate::plan::{Host, Program};
-use crate::read::{Fields, Read};
-use crate::words::{self, Ipv4Interface, Ready, Size};
+use crate::read::Fields;
+use crate::table::{table, words};
+use crate::words::{Ipv4Interface, Ready, Size};
 
+table! {
 /// Virtual machine, emulated by QEMU as a program of its host. Its timers, counter and clocks are
 /// derived from the host's, so pauses, dilation and time skips apply to all of them.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
+#[noun = "a virtual machine"]
 pub struct MachineSpec {
     /// File with the Linux kernel of the machine. If left out, the machine boots from `disk`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
     /// File with the initial file system of `kernel`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub initramfs: Option<String>,
     /// Additional command line arguments of `kernel`.
-    #[schemars(default)]
-    pub append: String,
+    pub append: String = String::new(),
     /// File with the disk image. Changes to the disk are lost at the end.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub disk: Option<String>,
     /// Amount of memory.
-    #[schemars(default = "memory")]
-    pub memory: Size,
+    pub memory: Size = Size::from_mib(256),
     /// Number of processors.
-    #[schemars(default = "one", range(min = 1, max = 16))]
-    pub processors: u16,
+    #[within(Self::PROCESSORS)]
+    pub processors: u16 = 1,
     /// Time base of the time-stamp counter.
-    #[schemars(default)]
-    pub profile: MachineProfile,
+    pub profile: MachineProfile = MachineProfile::default(),
     /// Address of the machine itself in the network of its host. The machine then has a hardware
     /// address and receives the traffic on its host's cable. If left out, the machine is behind its
     /// host's address (NAT).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<Ipv4Interface>,
     /// TCP ports of the host that are forwarded to the machine, if it has no `address`.
-    #[schemars(default)]
-    pub ports: Vec<u16>,
+    pub ports: Vec<u16> = Vec::new(),
     /// Names of timelines of its host that the machine may read.
-    #[schemars(default)]
-    pub timelines: Vec<String>,
+    pub timelines: Vec<String> = Vec::new(),
     /// Additional command line arguments of QEMU.
-    #[schemars(default)]
-    pub arguments: Vec<String>,
+    pub arguments: Vec<String> = Vec::new(),
     /// Directory of the files. In a file it is relative to the scenario file; in a plan it is
     /// absolute.
-    #[schemars(default = "words::here")]
-    pub directory: PathBuf,
+    #[read(Fields::directory)]
+    pub directory: PathBuf = PathBuf::from("."),
     /// Readiness condition of the machine, as for a program.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<Ready>,
     /// Maximum virtual time from the start of the machine until it is ready.
-    #[serde(serialize_with = "words::as_text")]
-    #[schemars(default = "minute", with = "words::DurationText")]
-    pub ready_timeout: Duration,
+    pub ready_timeout: Duration = Duration::from_s(60),
     /// If true, the run fails when the machine ends before the end of the run.
-    #[schemars(default = "words::yes")]
-    pub essential: bool,
+    pub essential: bool = true,
+}
 }
 
+words! {
 /// Time base of a virtual machine's time-stamp counter.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
 pub enum MachineProfile {
     /// Virtual time. Requires `tsc = "emulate"` in the table `[time]`.
-    #[default]
-    Exact,
+    Exact = "exact",
     /// Counter of the real machine, which shows real time. The guest's kernel uses another clock
     /// source.
-    Fast,
+    Fast = "fast",
+}
 }
 
 impl MachineSpec {
+    /// Permitted numbers of processors.
+    pub(crate) const PROCESSORS: RangeInclusive<u16> = 1..=16;
+
     /// Returns the emulator as a program of the host `host`.
     pub fn program(&self, host: &str) -> Program {
         let mebibytes = self.memory.as_bytes() >> 20;
@@ -163,52 +152,6 @@ impl MachineSpec {
     }
 }
 
-impl Default for MachineSpec {
-    fn default() -> Self {
-        Self {
-            kernel: None,
-            initramfs: None,
-            append: String::new(),
-            disk: None,
-            memory: memory(),
-            processors: one(),
-            profile: MachineProfile::default(),
-            address: None,
-            ports: Vec::new(),
-            timelines: Vec::new(),
-            arguments: Vec::new(),
-            directory: PathBuf::new(),
-            ready: None,
-            ready_timeout: minute(),
-            essential: true,
-        }
-    }
-}
-
-impl Read for MachineSpec {
-    const NOUN: &'static str = "a virtual machine";
-
-    fn read_table(fields: &mut Fields<'_>) -> Self {
-        Self {
-            kernel: fields.optional("kernel"),
-            initramfs: fields.optional("initramfs"),
-            append: fields.or_default("append"),
-            disk: fields.optional("disk"),
-            memory: fields.or("memory", memory()),
-            processors: fields.or("processors", one()),
-            profile: fields.or_default("profile"),
-            address: fields.optional("address"),
-            ports: fields.or_default("ports"),
-            timelines: fields.or_default("timelines"),
-            arguments: fields.or_default("arguments"),
-            directory: fields.directory("directory"),
-            ready: fields.optional("ready"),
-            ready_timeout: fields.or("ready_timeout", minute()),
-            essential: fields.or("essential", true),
-        }
-    }
-}
-
 /// Name of the machine's TAP interface on its host, which the run creates.
 const TAP: &str = "tap0";
 
@@ -216,14 +159,4 @@ const TAP: &str = "tap0";
 fn mask(prefix: u8) -> Ipv4Addr {
     let shift = 32 - u32::from(prefix.min(32));
     Ipv4Addr::from(u32::MAX.checked_shl(shift).unwrap_or(0))
-}
-
-fn memory() -> Size {
-    Size::from_mib(256)
-}
-fn one() -> u16 {
-    1
-}
-fn minute() -> Duration {
-    Duration::from_s(60)
 }

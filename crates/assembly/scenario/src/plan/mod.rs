@@ -23,9 +23,6 @@ mod timeline;
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
-use serde::Serialize;
-
 pub use clock::{CLOCK_SIGNALS, ClockSpec, Cycles, Temperature};
 pub use container::{ContainerMount, ContainerSpec};
 pub use engines::{EngineFailure, EngineMode, Engines};
@@ -46,58 +43,54 @@ pub use system::{Device, Host, Link, Program, Protocol, Register, System};
 pub use time::{Mode, Stepping, Time};
 pub use timeline::{TIMELINE_SIGNALS, TimelineSpec};
 
-use crate::read::{Fields, Read};
+use crate::table::{Only, table};
 
 /// Version of the file format that this crate reads and writes.
 pub const SCHEMA: &str = "timeloom/1";
 
+table! {
 /// Whole experiment. *System* describes the modelled network and its hosts, *simulation* the
 /// simulators of its plants, and *placement* the agents that run its parts. The other tables
 /// describe events of the run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields, title = "Timeloom scenario")]
+#[noun = "a scenario"]
+#[schema = "Timeloom scenario"]
 pub struct Plan {
     /// Version of the file format: `timeloom/1`.
-    #[schemars(extend("const" = SCHEMA))]
+    #[within(Only(SCHEMA))]
     pub schema: String,
     /// Short name of the experiment, of letters, digits, `.`, `_` and `-`.
     pub name: String,
     /// Seed for all randomness in the run, from 0 to 2^63 - 1.
-    #[schemars(default)]
-    pub seed: u64,
+    pub seed: u64 = 0,
     /// Clock of the experiment.
     pub time: Time,
     /// Modelled system: the network and its hosts.
-    #[schemars(default)]
-    pub system: System,
+    pub system: System = System::default(),
     /// Simulation of the network. If left out, the network consists of kernel objects.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<Network>,
     /// Simulators of plants.
-    #[schemars(default)]
-    pub simulation: Simulation,
+    pub simulation: Simulation = Simulation::default(),
     /// Agents that run the parts of the experiment.
-    #[schemars(default)]
-    pub placement: Placement,
+    pub placement: Placement = Placement::default(),
     /// Size limits of the results.
-    #[schemars(default)]
-    pub results: Results,
+    pub results: Results = Results::default(),
     /// Attacks during the run.
-    #[serde(rename = "attack", skip_serializing_if = "Vec::is_empty")]
-    #[schemars(default)]
-    pub attacks: Vec<Attack>,
+    #[key = "attack"]
+    #[omit_if(Vec::is_empty)]
+    pub attacks: Vec<Attack> = Vec::new(),
     /// Packet captures on links.
-    #[serde(rename = "capture", skip_serializing_if = "Vec::is_empty")]
-    #[schemars(default)]
-    pub captures: Vec<Capture>,
+    #[key = "capture"]
+    #[omit_if(Vec::is_empty)]
+    pub captures: Vec<Capture> = Vec::new(),
     /// Assertions about the recorded signals that must hold for the run to pass.
-    #[serde(rename = "check", skip_serializing_if = "Vec::is_empty")]
-    #[schemars(default)]
-    pub checks: Vec<Check>,
+    #[key = "check"]
+    #[omit_if(Vec::is_empty)]
+    pub checks: Vec<Check> = Vec::new(),
     /// Diagrams of the report. If left out, the report draws all recorded signals.
-    #[serde(rename = "panel", skip_serializing_if = "Vec::is_empty")]
-    #[schemars(default)]
-    pub panels: Vec<Panel>,
+    #[key = "panel"]
+    #[omit_if(Vec::is_empty)]
+    pub panels: Vec<Panel> = Vec::new(),
+}
 }
 
 impl Plan {
@@ -155,28 +148,6 @@ impl Plan {
             None => true,
             Some(Condition::With(id)) => enabled(id),
             Some(Condition::Without(id)) => !enabled(id),
-        }
-    }
-}
-
-impl Read for Plan {
-    const NOUN: &'static str = "a scenario";
-
-    fn read_table(fields: &mut Fields<'_>) -> Self {
-        Self {
-            schema: fields.required("schema"),
-            name: fields.required("name"),
-            seed: fields.or("seed", 0),
-            time: fields.required("time"),
-            system: fields.or_default("system"),
-            network: fields.optional("network"),
-            simulation: fields.or_default("simulation"),
-            placement: fields.or_default("placement"),
-            results: fields.or_default("results"),
-            attacks: fields.or_default("attack"),
-            captures: fields.or_default("capture"),
-            checks: fields.or_default("check"),
-            panels: fields.or_default("panel"),
         }
     }
 }

@@ -1,105 +1,83 @@
 //! Table `[network]`: a simulated network, instead of one of kernel objects.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-use schemars::JsonSchema;
-use serde::Serialize;
 use timeloom_time::Duration;
 
 use crate::plan::{Engines, Named, Ptp, PtpClock, ServingHost};
-use crate::read::{Fields, Read};
-use crate::words::{self, BitRate};
+use crate::table::{table, words};
+use crate::words::BitRate;
 
+table! {
 /// Simulated network. All switches and links of `[system]` are then simulated, and each host and
 /// device joins the network through a portal.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
+#[noun = "[network]"]
 pub struct Network {
     /// Names of the IP routers.
-    #[schemars(default)]
-    pub routers: Vec<String>,
+    pub routers: Vec<String> = Vec::new(),
     /// Default properties of all links.
-    #[schemars(default)]
-    pub link: Wire,
+    pub link: Wire = Wire::default(),
     /// Generated topologies. Their nodes have names NAME-…, which `system.links` may contain.
-    #[schemars(default)]
-    pub generate: Vec<Generate>,
+    pub generate: Vec<Generate> = Vec::new(),
     /// File with a graph, `.gml` or `.graphml`. A node is a router unless its `type` says
     /// otherwise, and its name is its `label`. In a file the path is relative to the scenario file;
     /// in a plan it is absolute.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub topology: Option<PathBuf>,
     /// Background traffic between simulated hosts.
-    #[schemars(default)]
-    pub traffic: Vec<Traffic>,
+    pub traffic: Vec<Traffic> = Vec::new(),
     /// Interval at which the rates of fluid traffic are updated. Default: 1 ms, or a quarter of the
     /// shortest round trip of a fluid TCP flow if that is less.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        serialize_with = "words::as_optional_text"
-    )]
-    #[schemars(with = "Option<words::DurationText>")]
     pub fluid_step: Option<Duration>,
     /// PTP settings.
-    #[schemars(default)]
-    pub ptp: Ptp,
+    pub ptp: Ptp = Ptp::default(),
     /// PTP clocks, by the names of their nodes.
-    #[schemars(default)]
-    pub clocks: Named<PtpClock>,
+    pub clocks: Named<PtpClock> = Named::new(),
     /// Simulated hosts that serve real programs, by name.
-    #[schemars(default)]
-    pub hosts: Named<ServingHost>,
+    pub hosts: Named<ServingHost> = Named::new(),
     /// Engines that simulate the network, if there are several.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub engines: Option<Engines>,
 }
+}
 
+table! {
 /// Effects of a link on packets, which are the same in both directions. A value that is left out is
 /// taken from `network.link`, whose own defaults are 1 Gbit/s, no delay, no jitter, no loss, and a
 /// drop-tail queue of 1000 packets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
+#[noun = "a link's properties"]
+#[derive(Copy)]
 pub struct Wire {
     /// Bit rate, in which Ethernet's preamble, header, checksum and gap count.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<BitRate>,
     /// Propagation delay.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        serialize_with = "words::as_optional_text"
-    )]
-    #[schemars(with = "Option<words::DurationText>")]
     pub delay: Option<Duration>,
     /// Maximum additional delay, which is random and uniform from 0 to this value. Packets are not
     /// reordered.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        serialize_with = "words::as_optional_text"
-    )]
-    #[schemars(with = "Option<words::DurationText>")]
     pub jitter: Option<Duration>,
     /// Probability that a packet is lost, from 0 to 1.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0.0, max = 1.0))]
+    #[within(Self::LOSSES)]
     pub loss: Option<f64>,
     /// Maximum number of packets in the queue.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<u16>,
     /// Queue discipline.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub discipline: Option<Discipline>,
     /// Lets `red` and `codel` mark ECN-capable packets instead of dropping them. If false, all are
     /// dropped.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ecn: Option<bool>,
     /// Maximum size of an IP packet, in bytes. If left out, it is 1500 at the interfaces of real
     /// programs and unlimited elsewhere.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 68))]
+    #[within(Self::LEAST_MTU..)]
     pub mtu: Option<u16>,
+}
 }
 
 impl Wire {
+    /// Permitted probabilities of a loss.
+    pub(crate) const LOSSES: RangeInclusive<f64> = 0.0..=1.0;
+
+    /// Minimum MTU in bytes (RFC 791, section 3.2).
+    pub(crate) const LEAST_MTU: u16 = 68;
+
     /// Returns true if a link of kernel objects cannot have all of these properties.
     pub fn is_beyond_the_kernel(&self) -> bool {
         let rate_only = Self {
@@ -124,23 +102,21 @@ impl Wire {
     }
 }
 
+words! {
 /// Queue discipline.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
 pub enum Discipline {
     /// First in, first out; packets are dropped when the queue is full.
-    #[default]
-    #[serde(rename = "drop-tail")]
-    DropTail,
+    DropTail = "drop-tail",
     /// Random early detection, with thresholds of 5 and 15 packets on average.
-    Red,
+    Red = "red",
     /// Controlled delay (RFC 8289), with a target of 5 ms and an interval of 100 ms.
-    Codel,
+    Codel = "codel",
     /// Strict priorities, by IP precedence.
-    Priority,
+    Priority = "priority",
     /// A packet that finds 20 packets in the queue (65 from 10 Gbit/s on) is marked (ECN). It is
     /// dropped if its sender does not support ECN. The threshold is that of DCTCP.
-    Step,
+    Step = "step",
+}
 }
 
 impl Discipline {
@@ -150,9 +126,9 @@ impl Discipline {
     }
 }
 
+table! {
 /// A generated topology.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
+#[noun = "a generated topology"]
 pub struct Generate {
     /// Prefix of the names of the topology's nodes, followed by `-`.
     pub name: String,
@@ -161,21 +137,23 @@ pub struct Generate {
     /// Size, whose meaning depends on the shape: hosts of a star, hosts on each side of a dumbbell,
     /// routers of a line or ring, levels of a tree, the k of a fat tree, routers on the backbone of
     /// a campus.
-    #[schemars(range(min = 1))]
+    #[within(Self::LEAST..)]
     pub size: u16,
     /// Branches at each switch of a tree, and hosts at each leaf. In a campus: buildings, LANs and
     /// hosts at each place.
-    #[schemars(default = "two", range(min = 1))]
-    pub fanout: u16,
+    #[within(Self::LEAST..)]
+    pub fanout: u16 = 2,
     /// Properties of the links to the topology's hosts.
-    #[schemars(default)]
-    pub access: Wire,
+    pub access: Wire = Wire::default(),
     /// Properties of the links between the topology's switches or routers.
-    #[schemars(default)]
-    pub trunk: Wire,
+    pub trunk: Wire = Wire::default(),
+}
 }
 
 impl Generate {
+    /// Minimum size and fan-out.
+    pub(crate) const LEAST: u16 = 1;
+
     /// Returns the approximate number of nodes of the topology.
     pub fn nodes(&self) -> u64 {
         let (size, fanout) = (u64::from(self.size), u64::from(self.fanout));
@@ -192,211 +170,92 @@ impl Generate {
     }
 }
 
+words! {
 /// Shape of a topology.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
 pub enum Shape {
     /// NAME-left and NAME-right, two routers with hosts NAME-l0 …, NAME-r0 ….
-    #[default]
-    Dumbbell,
+    Dumbbell = "dumbbell",
     /// NAME-switch with hosts NAME-h0 ….
-    Star,
+    Star = "star",
     /// Switches NAME-s0 … with hosts NAME-h0-0 … at the leaves.
-    Tree,
+    Tree = "tree",
     /// Routers NAME-core0 …, NAME-agg0-0 …, NAME-edge0-0 …, hosts NAME-h0-0-0 ….
-    #[serde(rename = "fat-tree")]
-    FatTree,
+    FatTree = "fat-tree",
     /// Routers NAME-r0 … in a ring with a host NAME-h0-0 … each.
-    Ring,
+    Ring = "ring",
     /// Routers NAME-r0 … in a row with a host NAME-h0-0 … each.
-    Line,
+    Line = "line",
     /// Routers NAME-b0 … in a ring, buildings NAME-g0-0 …, LANs of hosts.
-    Campus,
+    Campus = "campus",
+}
 }
 
+table! {
 /// Traffic from one simulated host to another.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
+#[noun = "traffic"]
 pub struct Traffic {
     /// Source host.
     pub from: String,
     /// Destination host.
     pub to: String,
     /// Name in the results, such as `backup` in `net.flow.backup.loss`; if left out, FROM-TO.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Kind of traffic.
     pub kind: TrafficKind,
     /// Simulation of the traffic as packets or as rates.
-    #[schemars(default)]
-    pub model: TrafficModel,
+    pub model: TrafficModel = TrafficModel::default(),
     /// Bit rate of a source of datagrams. TCP determines its own rate.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<BitRate>,
     /// Mean duration of a burst of `on-off`.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        serialize_with = "words::as_optional_text"
-    )]
-    #[schemars(with = "Option<words::DurationText>")]
     pub on: Option<Duration>,
     /// Mean duration of a silence of `on-off`.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        serialize_with = "words::as_optional_text"
-    )]
-    #[schemars(with = "Option<words::DurationText>")]
     pub off: Option<Duration>,
     /// Size of a datagram with its IP header, in bytes.
-    #[schemars(default = "thousand", range(min = 1))]
-    pub bytes: u16,
+    #[within(1..)]
+    pub bytes: u16 = 1_000,
     /// Enables ECN at both ends of a TCP flow.
-    #[schemars(default)]
-    pub ecn: bool,
+    pub ecn: bool = false,
     /// Virtual time at which the traffic starts.
-    #[serde(serialize_with = "words::as_text")]
-    #[schemars(default, with = "words::DurationText")]
-    pub start: Duration,
+    pub start: Duration = Duration::ZERO,
+}
 }
 
+words! {
 /// Kind of traffic.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
 pub enum TrafficKind {
     /// Datagrams at a constant rate.
-    #[default]
-    Udp,
+    Udp = "udp",
     /// Datagrams at random instants (a Poisson process).
-    Poisson,
+    Poisson = "poisson",
     /// Datagrams at a constant rate, in bursts and silences of random length.
-    #[serde(rename = "on-off")]
-    OnOff,
+    OnOff = "on-off",
     /// Bulk transfer by TCP NewReno.
-    Reno,
+    Reno = "reno",
     /// Bulk transfer by TCP CUBIC.
-    Cubic,
+    Cubic = "cubic",
     /// Bulk transfer by TCP CUBIC with the Reno-friendly window of RFC 8312, as in Linux.
-    #[serde(rename = "cubic-8312")]
-    Cubic8312,
+    Cubic8312 = "cubic-8312",
     /// Bulk transfer by TCP BBR, version 1.
-    Bbr,
+    Bbr = "bbr",
     /// Bulk transfer by DCTCP. Needs links that mark packets: `discipline = "step"`.
-    Dctcp,
+    Dctcp = "dctcp",
+}
 }
 
 impl TrafficKind {
-    /// Returns the keyword for this kind in scenarios.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Udp => "udp",
-            Self::Poisson => "poisson",
-            Self::OnOff => "on-off",
-            Self::Reno => "reno",
-            Self::Cubic => "cubic",
-            Self::Cubic8312 => "cubic-8312",
-            Self::Bbr => "bbr",
-            Self::Dctcp => "dctcp",
-        }
-    }
-
     /// Returns true for the bulk transfers by TCP.
     pub const fn is_tcp(self) -> bool {
         !matches!(self, Self::Udp | Self::Poisson | Self::OnOff)
     }
 }
 
+words! {
 /// Simulation of traffic, as packets or as rates.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
 pub enum TrafficModel {
     /// Single packets.
-    #[default]
-    Packet,
+    Packet = "packet",
     /// Rates that change once per step. The cost does not depend on the number of packets for which
     /// they stand.
-    Fluid,
+    Fluid = "fluid",
 }
-
-fn two() -> u16 {
-    2
-}
-fn thousand() -> u16 {
-    1_000
-}
-
-impl Read for Network {
-    const NOUN: &'static str = "[network]";
-
-    fn read_table(fields: &mut Fields<'_>) -> Self {
-        Self {
-            routers: fields.or_default("routers"),
-            link: fields.or_default("link"),
-            generate: fields.or_default("generate"),
-            topology: fields.has("topology").then(|| fields.directory("topology")),
-            traffic: fields.or_default("traffic"),
-            fluid_step: fields.optional("fluid_step"),
-            ptp: fields.or_default("ptp"),
-            clocks: fields.or_default("clocks"),
-            hosts: fields.or_default("hosts"),
-            engines: fields.optional("engines"),
-        }
-    }
-}
-
-impl Wire {
-    pub(super) fn take(fields: &mut Fields<'_>) -> Self {
-        Self {
-            rate: fields.optional("rate"),
-            delay: fields.optional("delay"),
-            jitter: fields.optional("jitter"),
-            loss: fields.optional("loss"),
-            queue: fields.optional("queue"),
-            discipline: fields.optional("discipline"),
-            ecn: fields.optional("ecn"),
-            mtu: fields.optional("mtu"),
-        }
-    }
-}
-
-impl Read for Wire {
-    const NOUN: &'static str = "a link's properties";
-
-    fn read_table(fields: &mut Fields<'_>) -> Self {
-        Self::take(fields)
-    }
-}
-
-impl Read for Generate {
-    const NOUN: &'static str = "a generated topology";
-
-    fn read_table(fields: &mut Fields<'_>) -> Self {
-        Self {
-            name: fields.required("name"),
-            shape: fields.required("shape"),
-            size: fields.required("size"),
-            fanout: fields.or("fanout", two()),
-            access: fields.or_default("access"),
-            trunk: fields.or_default("trunk"),
-        }
-    }
-}
-
-impl Read for Traffic {
-    const NOUN: &'static str = "traffic";
-
-    fn read_table(fields: &mut Fields<'_>) -> Self {
-        Self {
-            from: fields.required("from"),
-            to: fields.required("to"),
-            name: fields.optional("name"),
-            kind: fields.required("kind"),
-            model: fields.or_default("model"),
-            rate: fields.optional("rate"),
-            on: fields.optional("on"),
-            off: fields.optional("off"),
-            bytes: fields.or("bytes", thousand()),
-            ecn: fields.or_default("ecn"),
-            start: fields.or("start", Duration::ZERO),
-        }
-    }
 }

@@ -3,39 +3,40 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::read::{Fields, Read};
+use crate::read::{Context, Form, written_by_serde};
+use crate::table::{NotEmpty, table};
+use crate::tree::Node;
 use crate::words::SignalName;
 
+table! {
 /// Diagram of the report, which shows some recorded signals over virtual time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
+#[noun = "a panel"]
 pub struct Panel {
     /// Heading, such as `Voltage at bus 680`.
     pub title: String,
     /// Quantity without its unit, such as `Voltage`.
-    #[schemars(default)]
-    pub y_label: String,
+    pub y_label: String = String::new(),
     /// Unit. If left out, that of the recorded signals.
-    #[schemars(default)]
-    pub unit: String,
+    pub unit: String = String::new(),
     /// Signals to draw, all of which must be recorded.
-    #[schemars(length(min = 1))]
+    #[within(NotEmpty)]
     pub signals: Vec<PanelSignal>,
     /// Reference levels and ranges.
-    #[serde(rename = "reference")]
-    #[schemars(default)]
-    pub references: Vec<Reference>,
+    #[key = "reference"]
+    pub references: Vec<Reference> = Vec::new(),
+}
 }
 
+table! {
 /// Curve of a panel.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
+#[noun = "a signal of a panel"]
+#[derive(Eq)]
 pub struct PanelSignal {
     /// Plant and signal, such as `grid.bus.680.v1`.
     pub name: SignalName,
     /// Text in the legend. If left out, the signal's name.
-    #[schemars(default)]
-    pub legend: String,
+    pub legend: String = String::new(),
+}
 }
 
 /// Horizontal line (`at`) or shaded range (`from` and `to`), in the unit of the panel.
@@ -72,46 +73,23 @@ impl Default for Reference {
     }
 }
 
-impl Read for Panel {
-    const NOUN: &'static str = "a panel";
+impl Form for Reference {
+    written_by_serde!();
 
-    fn read_table(fields: &mut Fields<'_>) -> Self {
-        Self {
-            title: fields.required("title"),
-            y_label: fields.or_default("y_label"),
-            unit: fields.or_default("unit"),
-            signals: fields.required("signals"),
-            references: fields.or_default("reference"),
-        }
-    }
-}
-
-impl Read for PanelSignal {
-    const NOUN: &'static str = "a signal of a panel";
-
-    fn read_table(fields: &mut Fields<'_>) -> Self {
-        Self {
-            name: fields.required("name"),
-            legend: fields.or_default("legend"),
-        }
-    }
-}
-
-impl Read for Reference {
-    const NOUN: &'static str = "a reference";
-
-    fn read_table(fields: &mut Fields<'_>) -> Self {
-        if fields.has("from") || fields.has("to") {
-            Self::Band {
-                from: fields.required("from"),
-                to: fields.required("to"),
-                label: fields.or_default("label"),
+    fn from_node(node: &Node, context: &mut Context<'_>) -> Option<Self> {
+        context.read_fields(node, "a reference", |fields| {
+            if fields.has("from") || fields.has("to") {
+                Self::Band {
+                    from: fields.required("from"),
+                    to: fields.required("to"),
+                    label: fields.or("label", String::new()),
+                }
+            } else {
+                Self::Line {
+                    at: fields.required("at"),
+                    label: fields.or("label", String::new()),
+                }
             }
-        } else {
-            Self::Line {
-                at: fields.required("at"),
-                label: fields.or_default("label"),
-            }
-        }
+        })
     }
 }

@@ -4,93 +4,60 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use schemars::JsonSchema;
-use serde::Serialize;
 use timeloom_time::Duration;
 
 use crate::plan::{CapturedLink, Link, Named, Plan};
-use crate::read::{Fields, Read};
-use crate::words::{self, BitRate};
+use crate::table::table;
+use crate::words::BitRate;
 
+table! {
 /// Assignment of parts to agents. Without agents, everything runs on the machine that starts the
 /// run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
+#[noun = "[placement]"]
+#[derive(Eq)]
 pub struct Placement {
     /// Agent of all parts that are not listed below, or `local`, which is the default.
-    #[schemars(default = "local")]
-    pub default: String,
+    pub default: String = Placement::LOCAL.to_owned(),
     /// Agents (`timeloom agent --serve`), by name.
-    #[schemars(default)]
-    pub agents: Named<AgentPlace>,
+    pub agents: Named<AgentPlace> = Named::new(),
     /// File with the key that this run and its agents share. In a file the path is relative to the
     /// scenario file; in a plan it is absolute.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub key_file: Option<PathBuf>,
     /// Agents of hosts, devices and switches, by the names of these.
-    #[schemars(default)]
-    pub nodes: BTreeMap<String, String>,
+    pub nodes: BTreeMap<String, String> = BTreeMap::new(),
     /// Agents of plants, by the names of the plants.
-    #[schemars(default)]
-    pub plants: BTreeMap<String, String>,
+    pub plants: BTreeMap<String, String> = BTreeMap::new(),
     /// Files that are copied to all agents in addition to those named elsewhere in the scenario. Of
     /// a directory, the whole content is copied.
-    #[schemars(default)]
-    pub files: Vec<PathBuf>,
+    pub files: Vec<PathBuf> = Vec::new(),
     /// Virtual time from the request for a pause to the pause itself. If left out, the shortest
     /// time that message delays permit.
-    #[serde(
-        serialize_with = "words::as_optional_text",
-        skip_serializing_if = "Option::is_none"
-    )]
-    #[schemars(with = "Option<words::DurationText>")]
     pub look_ahead: Option<Duration>,
     /// IPv4 multicast group and port, such as `239.1.2.3:5501`, at which an agent sends a message
     /// to all others at once. If left out, each agent sends a message to each other agent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
     /// Maximum wall time for which the level of the wire may differ from the level that the agents
     /// with `gpio` drive. The wire then counts as stuck, and the run is stopped.
-    #[serde(serialize_with = "words::as_text")]
-    #[schemars(default = "gpio_stuck", with = "words::DurationText")]
-    pub gpio_stuck: Duration,
+    pub gpio_stuck: Duration = Duration::from_s(1),
     /// Debounce time: an edge on the wire within this time after another edge is ignored.
-    #[serde(serialize_with = "words::as_text")]
-    #[schemars(default = "gpio_debounce", with = "words::DurationText")]
-    pub gpio_debounce: Duration,
+    pub gpio_debounce: Duration = Duration::from_us(20),
     /// Maximum wall time without a message from an agent. The run is then stopped.
-    #[serde(serialize_with = "words::as_text")]
-    #[schemars(default = "patience", with = "words::DurationText")]
-    pub patience: Duration,
+    pub patience: Duration = Duration::from_ms(800),
+}
 }
 
+table! {
 /// Agent that runs parts of an experiment.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
+#[noun = "an agent"]
+#[derive(Eq)]
 pub struct AgentPlace {
     /// Address at which the agent listens: IP address and port, such as `10.0.0.1:5500`.
     pub address: String,
     /// Pins on the wire that the machines share: chip, output, input for rising edges, and input
     /// for falling edges, such as `gpiochip0:17,27,22`. The wire carries the level of the pause
     /// bus, and the network carries the instants.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub gpio: Option<String>,
 }
-
-fn local() -> String {
-    Placement::LOCAL.to_owned()
-}
-
-fn patience() -> Duration {
-    Duration::from_ms(800)
-}
-
-fn gpio_stuck() -> Duration {
-    Duration::from_s(1)
-}
-
-fn gpio_debounce() -> Duration {
-    Duration::from_us(20)
 }
 
 impl Placement {
@@ -110,55 +77,6 @@ impl Placement {
     /// Returns the agent of a plant.
     pub fn of_plant(&self, plant: &str) -> &str {
         self.plants.get(plant).unwrap_or(&self.default)
-    }
-}
-
-impl Default for Placement {
-    fn default() -> Self {
-        Self {
-            default: local(),
-            agents: Named::new(),
-            key_file: None,
-            nodes: BTreeMap::new(),
-            plants: BTreeMap::new(),
-            files: Vec::new(),
-            look_ahead: None,
-            group: None,
-            gpio_stuck: gpio_stuck(),
-            gpio_debounce: gpio_debounce(),
-            patience: patience(),
-        }
-    }
-}
-
-impl Read for Placement {
-    const NOUN: &'static str = "[placement]";
-
-    fn read_table(fields: &mut Fields<'_>) -> Self {
-        Self {
-            default: fields.or("default", local()),
-            agents: fields.or_default("agents"),
-            key_file: fields.path("key_file"),
-            nodes: fields.or_default("nodes"),
-            plants: fields.or_default("plants"),
-            files: fields.paths("files"),
-            look_ahead: fields.optional("look_ahead"),
-            group: fields.optional("group"),
-            gpio_stuck: fields.or("gpio_stuck", gpio_stuck()),
-            gpio_debounce: fields.or("gpio_debounce", gpio_debounce()),
-            patience: fields.or("patience", patience()),
-        }
-    }
-}
-
-impl Read for AgentPlace {
-    const NOUN: &'static str = "an agent";
-
-    fn read_table(fields: &mut Fields<'_>) -> Self {
-        Self {
-            address: fields.required("address"),
-            gpio: fields.optional("gpio"),
-        }
     }
 }
 

@@ -1,78 +1,52 @@
 //! Timelines of hosts: clocks with error bounds. A daemon keeps them, which runs as a program of
 //! the host and has no more information than the host's other programs.
 
-use schemars::JsonSchema;
-use serde::Serialize;
 use timeloom_clock::RateError;
 use timeloom_time::Duration;
 use timeloom_timeline::protocol::TimelineScale;
 
-use crate::read::{Fields, Read};
-use crate::words;
+use crate::table::{NotEmpty, table};
 
+table! {
 /// Timeline that a host derives from its sources and its own oscillator. The run, which knows true
 /// time, records the timeline's deviation from it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields, rename = "HostTimeline")]
+#[noun = "a timeline"]
+#[schema = "HostTimeline"]
 pub struct TimelineSpec {
     /// Time scale: `tai`, or `local` for the scale of the sources.
-    #[schemars(default)]
-    pub scale: TimelineScale,
+    pub scale: TimelineScale = TimelineScale::default(),
     /// TAI minus UTC in seconds, for sources that provide UTC without this offset.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub tai_offset_s: Option<u16>,
     /// Maximum half-width of the interval. The daemon polls its sources as often as this requires,
     /// and the run records violations.
-    #[serde(
-        serialize_with = "words::as_optional_text",
-        skip_serializing_if = "Option::is_none"
-    )]
-    #[schemars(with = "Option<words::DurationText>")]
     pub accuracy: Option<Duration>,
     /// Maximum frequency error of the host's oscillator.
-    #[serde(serialize_with = "words::as_text")]
-    #[schemars(default = "hundred_ppm", with = "words::RateErrorText")]
-    pub oscillator_error: RateError,
+    pub oscillator_error: RateError = RateError::from_ppb(100_000),
     /// Minimum interval between two polls of a source.
-    #[serde(serialize_with = "words::as_text")]
-    #[schemars(default = "shortest_poll", with = "words::DurationText")]
-    pub poll_shortest: Duration,
+    pub poll_shortest: Duration = Duration::from_ms(125),
     /// Maximum interval between two polls of a source.
-    #[serde(serialize_with = "words::as_text")]
-    #[schemars(default = "longest_poll", with = "words::DurationText")]
-    pub poll_longest: Duration,
+    pub poll_longest: Duration = Duration::from_s(64),
     /// Minimum time for which an answer of a source keeps the timeline in status `ok`.
-    #[serde(serialize_with = "words::as_text")]
-    #[schemars(default = "fresh", with = "words::DurationText")]
-    pub fresh_for: Duration,
+    pub fresh_for: Duration = Duration::from_s(16),
     /// Time after which an answer of a source is not used any more.
-    #[serde(serialize_with = "words::as_text")]
-    #[schemars(default = "to_live", with = "words::DurationText")]
-    pub time_to_live: Duration,
+    pub time_to_live: Duration = Duration::from_s(1000),
     /// Time without an update after which readers consider the daemon dead.
-    #[serde(serialize_with = "words::as_text")]
-    #[schemars(default = "alive", with = "words::DurationText")]
-    pub alive_for: Duration,
+    pub alive_for: Duration = Duration::from_s(5),
     /// Number of sources that may err by more than they state. If left out, a minority of them.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub tolerated_liars: Option<u16>,
     /// Accepts only authenticated answers of sources.
-    #[schemars(default)]
-    pub demand_authentication: bool,
+    pub demand_authentication: bool = false,
     /// UDP address at which daemons of other hosts are answered, such as `0.0.0.0:8319`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub listen: Option<String>,
     /// Sources of time, as tables that docs/timeline.md describes.
-    #[schemars(length(min = 1))]
+    #[within(NotEmpty)]
     pub sources: Vec<serde_json::Map<String, serde_json::Value>>,
     /// Virtual interval at which the run compares the timeline with true time.
-    #[serde(serialize_with = "words::as_text")]
-    #[schemars(default = "every_second", with = "words::DurationText")]
-    pub every: Duration,
+    pub every: Duration = Duration::from_s(1),
     /// If true, the run fails when the daemon ends. A daemon keeps all timelines of a host, so its
     /// end is tolerated only if this is false for all of them.
-    #[schemars(default = "yes")]
-    pub essential: bool,
+    pub essential: bool = true,
+}
 }
 
 /// Names of the recorded signals of a timeline TL, in `HOST.timeline.TL.NAME`. The first three are
@@ -140,53 +114,4 @@ impl TimelineSpec {
         }
         Ok(table)
     }
-}
-
-impl Read for TimelineSpec {
-    const NOUN: &'static str = "a timeline";
-
-    fn read_table(fields: &mut Fields<'_>) -> Self {
-        Self {
-            scale: fields.or_default("scale"),
-            tai_offset_s: fields.optional("tai_offset_s"),
-            accuracy: fields.optional("accuracy"),
-            oscillator_error: fields.or("oscillator_error", hundred_ppm()),
-            poll_shortest: fields.or("poll_shortest", shortest_poll()),
-            poll_longest: fields.or("poll_longest", longest_poll()),
-            fresh_for: fields.or("fresh_for", fresh()),
-            time_to_live: fields.or("time_to_live", to_live()),
-            alive_for: fields.or("alive_for", alive()),
-            tolerated_liars: fields.optional("tolerated_liars"),
-            demand_authentication: fields.or("demand_authentication", false),
-            listen: fields.optional("listen"),
-            sources: fields.required("sources"),
-            every: fields.or("every", every_second()),
-            essential: fields.or("essential", true),
-        }
-    }
-}
-
-fn hundred_ppm() -> RateError {
-    RateError::from_ppb(100_000)
-}
-fn shortest_poll() -> Duration {
-    Duration::from_ms(125)
-}
-fn longest_poll() -> Duration {
-    Duration::from_s(64)
-}
-fn fresh() -> Duration {
-    Duration::from_s(16)
-}
-fn to_live() -> Duration {
-    Duration::from_s(1000)
-}
-fn alive() -> Duration {
-    Duration::from_s(5)
-}
-fn every_second() -> Duration {
-    Duration::from_s(1)
-}
-fn yes() -> bool {
-    true
 }

@@ -3,7 +3,8 @@
 use timeloom_time::Duration;
 
 use super::{Rules, at};
-use crate::plan::{EngineFailure, EngineMode, Mode};
+use crate::plan::{EngineFailure, EngineMode, Engines, Mode};
+use crate::table::span;
 
 pub(super) fn check(rules: &mut Rules<'_>) {
     let plan = rules.plan;
@@ -35,8 +36,8 @@ pub(super) fn check(rules: &mut Rules<'_>) {
         return rules.misplaced(&path, message, help);
     }
     let count = engines.names().len();
-    if was_read && !(1..=MOST).contains(&count) {
-        let message = format!("a network must have 1 to {MOST} engines");
+    if was_read && !(1..=usize::from(Engines::MOST)).contains(&count) {
+        let message = format!("a network must have 1 to {} engines", Engines::MOST);
         let help = "more engines than processors do not make it faster";
         rules.misplaced(&path, message, help);
     }
@@ -74,16 +75,14 @@ pub(super) fn check(rules: &mut Rules<'_>) {
             rules.broken(&at(&path, ["parts", name]), message, help);
         }
     }
-    if !(0.0..=1.0).contains(&engines.late_share) {
-        let help = "a share must lie in 0 … 1; 0.1 % is 0.001";
+    if !Engines::LATE_SHARES.contains(&engines.late_share) {
+        let bounds = span(&Engines::LATE_SHARES);
+        let help = format!("a share must lie in {bounds}; 0.1 % is 0.001");
         rules.broken(&at(&path, ["late_share"]), "this is not a share", help);
     }
     if engines.late_after <= Duration::ZERO {
         let message = "`late_after` must be positive";
-        let help = "leave it out to have 1 ms";
+        let help = format!("leave it out to have {}", Engines::default().late_after);
         rules.broken(&at(&path, ["late_after"]), message, help);
     }
 }
-
-/// Maximum number of engines of a network.
-const MOST: usize = 64;

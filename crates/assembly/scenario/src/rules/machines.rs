@@ -43,9 +43,13 @@ fn starts(rules: &mut Rules<'_>, machine: &MachineSpec, path: &[String]) {
             "write them where the disk's boot loader has its own",
         );
     }
-    if !(1..=16).contains(&machine.processors) && rules.part_was_read(path, "processors") {
+    if !MachineSpec::PROCESSORS.contains(&machine.processors)
+        && rules.part_was_read(path, "processors")
+    {
         let message = format!("{} processors are out of range", machine.processors);
-        rules.broken(&at(path, ["processors"]), message, "give 1 to 16");
+        let (least, most) = MachineSpec::PROCESSORS.into_inner();
+        let help = format!("give {least} to {most}");
+        rules.broken(&at(path, ["processors"]), message, help);
     }
 }
 

@@ -9,7 +9,8 @@ use timeloom_time::Duration;
 
 use super::{Rules, at};
 use crate::MachineChecks;
-use crate::plan::Shape;
+use crate::plan::{Generate, Shape, Wire};
+use crate::table::span;
 use crate::words::Addresses;
 
 pub(super) fn check(rules: &mut Rules<'_>, machine: MachineChecks) {
@@ -65,9 +66,11 @@ fn properties(rules: &mut Rules<'_>) {
         wires.push((at(&path, ["access"]), generate.access));
         wires.push((at(&path, ["trunk"]), generate.trunk));
         for (key, value) in [("size", generate.size), ("fanout", generate.fanout)] {
-            if value == 0 && rules.part_was_read(&path, key) {
-                let message = format!("`{key}` of a topology must be at least 1");
-                rules.broken(&at(&path, [key]), message, "write a number from 1 on");
+            if value < Generate::LEAST && rules.part_was_read(&path, key) {
+                let least = Generate::LEAST;
+                let message = format!("`{key}` of a topology must be at least {least}");
+                let help = format!("write a number from {least} on");
+                rules.broken(&at(&path, [key]), message, help);
             }
         }
         if generate.shape == Shape::FatTree && generate.size % 2 == 1 {
@@ -83,12 +86,14 @@ fn properties(rules: &mut Rules<'_>) {
         }
     }
     for (path, wire) in wires {
-        if wire.loss.is_some_and(|loss| !(0.0..=1.0).contains(&loss)) {
-            let help = "a probability must lie in 0 … 1; 1 % is 0.01";
+        if wire.loss.is_some_and(|loss| !Wire::LOSSES.contains(&loss)) {
+            let bounds = span(&Wire::LOSSES);
+            let help = format!("a probability must lie in {bounds}; 1 % is 0.01");
             rules.broken(&at(&path, ["loss"]), "this is not a probability", help);
         }
-        if wire.mtu.is_some_and(|mtu| mtu < LEAST_MTU) {
-            let help = format!("an IPv4 link needs an MTU of at least {LEAST_MTU} bytes (RFC 791)");
+        if wire.mtu.is_some_and(|mtu| mtu < Wire::LEAST_MTU) {
+            let least = Wire::LEAST_MTU;
+            let help = format!("an IPv4 link needs an MTU of at least {least} bytes (RFC 791)");
             rules.broken(&at(&path, ["mtu"]), "this MTU is too small", help);
         }
         let discipline = wire.or(network.link).discipline.unwrap_or_default();
@@ -109,9 +114,6 @@ fn properties(rules: &mut Rules<'_>) {
         }
     }
 }
-
-/// Minimum MTU in bytes (RFC 791, section 3.2).
-const LEAST_MTU: u16 = 68;
 
 /// Maximum number of nodes. A run has a table with a few bytes for each pair of routers.
 const MOST_NODES: u64 = 100_000;

@@ -4,22 +4,16 @@ use timeloom_guest::{Compute, FileTimes, Tsc};
 use timeloom_time::Duration;
 
 use super::{Rules, at};
-use crate::plan::Mode;
-
-/// Permitted dilations. With a larger one, a run would not end; with a smaller one, its clock would
-/// be too fast for any program.
-const DILATIONS: std::ops::RangeInclusive<f64> = 0.001..=1000.0;
+use crate::plan::{Mode, Time};
+use crate::table::span;
 
 pub(super) fn check(rules: &mut Rules<'_>) {
     let time = &rules.plan.time;
     positive(rules, &at(&[], ["time", "duration"]), time.duration);
-    if !DILATIONS.contains(&time.dilation) {
+    if !Time::DILATIONS.contains(&time.dilation) {
         let message = format!("a dilation of {} is out of range", time.dilation);
-        rules.broken(
-            &["time", "dilation"],
-            message,
-            "it must lie in 0.001 … 1000",
-        );
+        let help = format!("it must lie in {}", span(&Time::DILATIONS));
+        rules.broken(&["time", "dilation"], message, help);
     } else if time.mode == Mode::Real && time.dilation != 1.0 {
         let help = "leave `dilation` out, or use `mode = \"virtual\"`";
         rules.broken(&["time", "dilation"], "real time cannot be dilated", help);

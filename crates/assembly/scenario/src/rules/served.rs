@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Rules, at};
+use crate::plan::ServingHost;
 
 pub(super) fn check(rules: &mut Rules<'_>) {
     let Some(network) = &rules.plan.network else {
@@ -15,14 +16,17 @@ pub(super) fn check(rules: &mut Rules<'_>) {
             let help = "give the clock a host of its own";
             rules.misplaced(&path, message, help);
         }
-        if !(1..=1024).contains(&host.connections) {
-            let message = "a simulated host must have 1 to 1024 connections";
-            let help = "leave out `connections` to have 64";
+        let usual = ServingHost::default();
+        if !ServingHost::CONNECTIONS.contains(&host.connections) {
+            let (least, most) = ServingHost::CONNECTIONS.into_inner();
+            let message = format!("a simulated host must have {least} to {most} connections");
+            let help = format!("leave out `connections` to have {}", usual.connections);
             rules.broken(&at(&path, ["connections"]), message, help);
         }
-        if !(2_048..=4 << 20).contains(&host.buffer) {
-            let message = "a connection's buffer must have 2048 to 4194304 bytes";
-            let help = "leave out `buffer` to have 262144";
+        if !ServingHost::BUFFERS.contains(&host.buffer) {
+            let (least, most) = ServingHost::BUFFERS.into_inner();
+            let message = format!("a connection's buffer must have {least} to {most} bytes");
+            let help = format!("leave out `buffer` to have {}", usual.buffer);
             rules.broken(&at(&path, ["buffer"]), message, help);
         }
         let mut ports = BTreeSet::new();

@@ -1,74 +1,27 @@
 //! Conversions of the values that are written as text: reading, writing, and schema.
 
-use std::fmt;
-
 use serde::{Serialize, Serializer};
+use timeloom_clock::RateError;
 use timeloom_clock::counter::GovernorPolicy;
-use timeloom_clock::{ParseRateError, RateError};
 use timeloom_guest::{Compute, FileTimes, ProcFiles, Tsc};
 use timeloom_plant::modbus::{Encoding, Table};
 use timeloom_ptp::{Role, Transport};
 use timeloom_timeline::protocol::TimelineScale;
 
 use super::{
-    Addresses, BitRate, CapabilityName, CoreFrequency, Ipv4Interface, Ipv6Interface,
-    ParseWordError, Ready, SignalName, Size, User,
+    Addresses, BitRate, CapabilityName, CoreFrequency, Ipv4Interface, Ipv6Interface, Ready,
+    SignalName, Size, User,
 };
 use crate::assertion::Assertion;
-use crate::plan::{
-    Condition, Discipline, EngineFailure, EngineMode, MachineProfile, Mode, Protocol, PtpAttack,
-    PtpPolicy, PtpProfile, PtpSecurity, ServiceKind, Shape, TrafficKind, TrafficModel,
-};
-use crate::read::{Context, FromNode};
+use crate::plan::Condition;
+use crate::read::{Context, Form, written_by_serde};
 use crate::schema::text_schema;
-use crate::suggest;
 use crate::tree::{Node, Value};
 
-/// Implements reading with `FromStr` from a string, and writing as that string.
-macro_rules! as_text {
-    ($($type:ty),*) => {$(
-        impl Serialize for $type {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_str(self)
-            }
-        }
-        impl FromNode for $type {
-            fn from_node(node: &Node, context: &mut Context<'_>) -> Option<Self> {
-                let text = String::from_node(node, context)?;
-                text.parse()
-                    .map_err(|error: ParseWordError| context.fail(&node.spot, error.to_string(), None))
-                    .ok()
-            }
-        }
-    )*};
-}
-as_text!(
-    BitRate,
-    CoreFrequency,
-    Ipv4Interface,
-    Ready,
-    SignalName,
-    Size,
-    User,
-    CapabilityName,
-    Condition,
-    Assertion
-);
-
-impl FromNode for RateError {
-    fn from_node(node: &Node, context: &mut Context<'_>) -> Option<Self> {
-        let text = String::from_node(node, context)?;
-        text.parse()
-            .map_err(|error: ParseRateError| context.fail(&node.spot, error.to_string(), None))
-            .ok()
-    }
-}
-
-/// Represents [`RateError`] in the schema.
-pub(crate) struct RateErrorText;
-
 /// Reads one address, or a list with one address of each kind.
-impl FromNode for Addresses {
+impl Form for Addresses {
+    written_by_serde!();
+
     fn from_node(node: &Node, context: &mut Context<'_>) -> Option<Self> {
         let read = |text: &str| text.parse::<Self>();
         if !matches!(node.value, Value::List(_)) {
@@ -143,209 +96,174 @@ impl schemars::JsonSchema for Addresses {
     }
 }
 
-/// Implements reading of a type whose values are keywords.
-macro_rules! read_from_words {
-    ($($type:ty { $($word:literal => $value:expr),* $(,)? })*) => {$(
-        impl FromNode for $type {
+/// Implements reading of enumerations whose words are declared by another crate.
+macro_rules! foreign_words {
+    ($($type:ty: $($value:ident),*;)*) => {$(
+        impl Form for $type {
+            written_by_serde!();
+
             fn from_node(node: &Node, context: &mut Context<'_>) -> Option<Self> {
-                let text = String::from_node(node, context)?;
-                match text.as_str() {
-                    $($word => Some($value),)*
-                    _ => {
-                        let help = suggest::hint(&text, "such word", [$($word),*]);
-                        context.fail(&node.spot, format!("`{text}` is not known here"), Some(help));
-                        None
-                    }
-                }
+                context.read_word(node, &[$(Self::$value),*])
             }
         }
-    )*};
-}
-read_from_words! {
-    Mode { "virtual" => Self::Virtual, "skip" => Self::Skip, "stepped" => Self::Stepped, "real" => Self::Real }
-    Compute { "real" => Self::Real, "none" => Self::None }
-    ProcFiles { "virtual" => Self::Virtual, "machine" => Self::Machine }
-    FileTimes { "machine" => Self::Machine, "virtual" => Self::Virtual }
-    GovernorPolicy { "ondemand" => Self::Ondemand, "schedutil" => Self::Schedutil }
-    Tsc { "native" => Self::Native, "emulate" => Self::Emulate }
-    MachineProfile { "exact" => Self::Exact, "fast" => Self::Fast }
-    Protocol { "modbus-tcp" => Self::ModbusTcp }
-    Table {
-        "input" => Self::Input,
-        "holding" => Self::Holding,
-        "coil" => Self::Coil,
-        "discrete" => Self::Discrete,
-    }
-    Discipline {
-        "drop-tail" => Self::DropTail,
-        "red" => Self::Red,
-        "codel" => Self::Codel,
-        "priority" => Self::Priority,
-        "step" => Self::Step,
-    }
-    Shape {
-        "dumbbell" => Self::Dumbbell,
-        "star" => Self::Star,
-        "tree" => Self::Tree,
-        "fat-tree" => Self::FatTree,
-        "ring" => Self::Ring,
-        "line" => Self::Line,
-        "campus" => Self::Campus,
-    }
-    PtpProfile {
-        "p2p" => Self::PeerToPeer,
-        "default" => Self::EndToEnd,
-        "61850-9-3" => Self::PowerUtility,
-        "c37.238-2011" => Self::Power2011,
-        "c37.238-2017" => Self::Power2017,
-    }
-    PtpSecurity {
-        "none" => Self::None,
-        "ed25519" => Self::Ed25519,
-        "bls" => Self::Bls,
-        "bls-once" => Self::BlsOnce,
-    }
-    PtpPolicy { "strict" => Self::Strict, "monitor" => Self::Monitor }
-    PtpAttack {
-        "correction" => Self::Correction,
-        "origin" => Self::Origin,
-        "strip" => Self::Strip,
-        "remove-hop" => Self::RemoveHop,
-        "epoch" => Self::Epoch,
-        "replay" => Self::Replay,
-        "spoof-sync" => Self::SpoofSync,
-        "delay-sync" => Self::DelaySync,
-        "lie" => Self::Lie,
-    }
-    Transport { "l2" => Self::Layer2, "udp4" => Self::Udp4 }
-    Role {
-        "transparent" => Self::Transparent,
-        "grandmaster" => Self::Grandmaster,
-        "slave" => Self::Slave,
-        "monitor" => Self::Monitor,
-    }
-    TrafficKind {
-        "udp" => Self::Udp,
-        "poisson" => Self::Poisson,
-        "on-off" => Self::OnOff,
-        "reno" => Self::Reno,
-        "cubic" => Self::Cubic,
-        "cubic-8312" => Self::Cubic8312,
-        "bbr" => Self::Bbr,
-        "dctcp" => Self::Dctcp,
-    }
-    ServiceKind {
-        "echo" => Self::Echo,
-        "discard" => Self::Discard,
-        "source" => Self::Source,
-        "http" => Self::Http,
-    }
-    TimelineScale { "tai" => Self::Tai, "local" => Self::Local }
-    EngineMode { "free" => Self::Free, "exact" => Self::Exact }
-    EngineFailure {
-        "stop" => Self::Stop,
-        "continue" => Self::Continue,
-        "restart" => Self::Restart,
-    }
-    TrafficModel { "packet" => Self::Packet, "fluid" => Self::Fluid }
-    Encoding {
-        "bit" => Self::Bit,
-        "i16" => Self::I16,
-        "u16" => Self::U16,
-        "i32" => Self::I32,
-        "u32" => Self::U32,
-        "f32" => Self::F32,
-        "f64" => Self::F64,
-    }
+    )*
+
+    /// Returns the words that are read, and those that the schema describes, for each enumeration.
+    #[cfg(test)]
+    fn foreign_words_read() -> Vec<[Vec<String>; 2]> {
+        vec![$([
+            vec![$(crate::table::word_of(&<$type>::$value)),*],
+            tests::described::<$type>(),
+        ]),*]
+    }};
 }
 
-pub(crate) fn as_text<T: fmt::Display, S: Serializer>(
-    value: &T,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(value)
+foreign_words! {
+    Compute: Real, None;
+    ProcFiles: Virtual, Machine;
+    FileTimes: Machine, Virtual;
+    GovernorPolicy: Ondemand, Schedutil;
+    Tsc: Native, Emulate;
+    Table: Input, Holding, Coil, Discrete;
+    Transport: Layer2, Udp4;
+    Role: Transparent, Grandmaster, Slave, Monitor;
+    TimelineScale: Tai, Local;
+    Encoding: Bit, I16, U16, I32, U32, F32, F64;
 }
 
-/// Writes a value as text. Must be called only if the value is present.
-pub(crate) fn as_optional_text<T: fmt::Display, S: Serializer>(
-    value: &Option<T>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    match value {
-        Some(value) => serializer.collect_str(value),
-        None => serializer.serialize_none(),
-    }
+/// Declares that a type is written as a string that matches a pattern, and read with `FromStr`.
+macro_rules! text {
+    ($type:ident, $($schema:tt)*) => {
+        text_schema!($type, $($schema)*);
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+        impl Form for $type {
+            written_by_serde!();
+
+            fn from_node(node: &Node, context: &mut Context<'_>) -> Option<Self> {
+                context.read_text(node)
+            }
+        }
+    };
 }
 
-text_schema!(
+text!(
     BitRate,
     "BitRate",
     r"^\s*[0-9]+(\.[0-9]+)?\s*[kMG]?bit/s\s*$",
     "A bit rate: a number and bit/s, kbit/s, Mbit/s or Gbit/s, as in `100 Mbit/s`."
 );
-text_schema!(
+text!(
     CoreFrequency,
     "CoreFrequency",
     r"^\s*[0-9]+(\.[0-9]+)?\s*[kMG]Hz\s*$",
     "A core's frequency: a number and kHz, MHz or GHz, 1 MHz to 100 GHz, as in `800 MHz`."
 );
+
+/// Represents [`RateError`] in the schema.
+pub(crate) struct RateErrorText;
+
 text_schema!(
     RateErrorText,
     "FrequencyError",
     r"^\s*[+-]?[0-9]+(\.[0-9]+)?\s*pp[mbt]\s*$",
     "A frequency error: a number and ppm, ppb or ppt, as in `-12.5 ppm`."
 );
-text_schema!(
+
+impl Form for RateError {
+    type Schema = RateErrorText;
+
+    fn from_node(node: &Node, context: &mut Context<'_>) -> Option<Self> {
+        context.read_text(node)
+    }
+
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+text!(
     Ipv4Interface,
     "Ipv4Interface",
     r"^[0-9]{1,3}(\.[0-9]{1,3}){3}/[0-9]{1,2}$",
     "An IPv4 address with the length of its subnet's prefix, as in `10.0.0.2/24`."
 );
-text_schema!(
+text!(
     Ipv6Interface,
     "Ipv6Interface",
     r"^[0-9a-fA-F:.]*:[0-9a-fA-F:.]*/[0-9]{1,3}$",
     "An IPv6 address with the length of its subnet's prefix, as in `fd00::2/64`."
 );
-text_schema!(
+text!(
     Ready,
     "Ready",
     r"^(tcp:[0-9]+|log:.+)$",
     "`tcp:PORT` or `log:TEXT`."
 );
-text_schema!(
+text!(
     SignalName,
     "Signal",
     r#"^[^.\s(),"]+\.[^\s(),"]+$"#,
     "A signal of a plant: `PLANT.SIGNAL`, as in `grid.bus.680.v1`."
 );
-text_schema!(
+text!(
     User,
     "User",
     r"^([0-9]+(:[0-9]+)?|[^0-9:\s][^:\s]*)$",
     "A user of the machine: a name, `UID` or `UID:GID`."
 );
-text_schema!(
+text!(
     CapabilityName,
     "Capability",
     r"^[a-z_]+$",
     "A capability of Linux, as capabilities(7) has it, without `cap_`: `net_bind_service`."
 );
-text_schema!(
+text!(
     Size,
     "Size",
     r"^\s*[0-9]+\s*([KMGT]i)?B\s*$",
     "A size: a whole number and B, KiB, MiB, GiB or TiB, as in `256 MiB`."
 );
-text_schema!(
+text!(
     Condition,
     "Condition",
     r"^\s*(no\s+)?attack\.\S+\s*$",
     "`attack.ID` or `no attack.ID`."
 );
-text_schema!(
+text!(
     Assertion,
     "Assertion",
     r"^\s*(min|max|mean|first|last)\s*\(.+\)\s*(<=|>=|<|>|==|!=)\s*\S+",
     "min, max, mean, first or last of (PLANT.SIGNAL), one of < <= > >= == !=, a number, then optionally `from TIME` and `until TIME`."
 );
+
+#[cfg(test)]
+mod tests {
+    use schemars::JsonSchema;
+    use serde_json::Value;
+
+    use super::*;
+
+    /// Returns the words in the schema of an enumeration.
+    pub(super) fn described<T: JsonSchema>() -> Vec<String> {
+        let schema = schemars::schema_for!(T).to_value();
+        let words = |list: &Value| list.as_array().cloned().unwrap_or_default();
+        let single = words(&schema["oneOf"])
+            .into_iter()
+            .map(|one| one["const"].clone());
+        let words = words(&schema["enum"]).into_iter().chain(single);
+        words
+            .filter_map(|word| word.as_str().map(str::to_owned))
+            .collect()
+    }
+
+    #[test]
+    fn every_word_of_another_crate_is_read() {
+        for [read, described] in foreign_words_read() {
+            assert_eq!(read, described);
+        }
+    }
+}

@@ -4,7 +4,7 @@ use serde::Serializer;
 use timeloom_time::{Duration, Instant, Utc};
 
 use super::ParseWordError;
-use crate::read::{Context, FromNode};
+use crate::read::{Context, Form};
 use crate::schema::text_schema;
 use crate::tree::{Node, Value};
 
@@ -21,7 +21,9 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, ParseWordError> {
         .map_err(|error| ParseWordError(format!("{error}")))
 }
 
-impl FromNode for Duration {
+impl Form for Duration {
+    type Schema = DurationText;
+
     fn from_node(node: &Node, context: &mut Context<'_>) -> Option<Self> {
         if let Value::Whole(_) | Value::Decimal(_) = node.value {
             context.fail(
@@ -38,9 +40,15 @@ impl FromNode for Duration {
             .map_err(|error| context.fail(&node.spot, error.to_string(), None))
             .ok()
     }
+
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
 }
 
-impl FromNode for Instant<Utc> {
+impl Form for Instant<Utc> {
+    type Schema = CivilText;
+
     fn from_node(node: &Node, context: &mut Context<'_>) -> Option<Self> {
         let text = match &node.value {
             Value::Text(text) | Value::Moment(text) => text,
@@ -60,17 +68,12 @@ impl FromNode for Instant<Utc> {
         }
         instant.map(Self::from_ns)
     }
-}
 
-pub(crate) fn utc_as_text<S: Serializer>(
-    value: &Option<Instant<Utc>>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    let stamp = value
-        .and_then(|instant| jiff::Timestamp::from_nanosecond(i128::from(instant.as_ns())).ok());
-    match stamp {
-        Some(stamp) => serializer.collect_str(&stamp),
-        None => serializer.serialize_none(),
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match jiff::Timestamp::from_nanosecond(i128::from(self.as_ns())) {
+            Ok(stamp) => serializer.collect_str(&stamp),
+            Err(_) => serializer.serialize_none(),
+        }
     }
 }
 

@@ -7,6 +7,7 @@ mod engines;
 mod extends;
 mod fuzz;
 mod good;
+mod key_page;
 mod sets;
 mod simulated;
 mod spread;
