@@ -11,15 +11,15 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use subtle::ConstantTimeEq as _;
+use timeloom_sys::seal::{SealKey, TAG_BYTES, draw};
 
-use crate::placed::secret::{Secret, draw};
+use crate::placed::secret::Secret;
 
 /// Sending half of a channel.
 #[derive(Debug)]
 pub(crate) struct Sender<S = TcpStream> {
     stream: S,
-    key: [u8; 32],
+    key: SealKey,
     count: u64,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Sender<S = TcpStream> {
 #[derive(Debug)]
 pub(crate) struct Receiver<S = TcpStream> {
     stream: S,
-    key: [u8; 32],
+    key: SealKey,
     count: u64,
 }
 
@@ -146,7 +146,7 @@ impl Sender {
 
 impl<S: Write> Sender<S> {
     /// Creates a sender whose frames are tagged with `key`, without an exchange of greetings.
-    pub(crate) fn with_key(stream: S, key: [u8; 32]) -> Self {
+    pub(crate) fn with_key(stream: S, key: SealKey) -> Self {
         let count = 0;
         Self { stream, key, count }
     }
@@ -180,14 +180,11 @@ impl<S: Write> Sender<S> {
         if content.len() > MOST_BYTES {
             return Err(bad("a message is too long"));
         }
-        let length = (content.len() as u32).to_be_bytes();
-        let seal = seal(&self.key, self.count, kind, content);
+        let head = tagged_head(self.count, kind, content);
+        let tag = self.key.tag(&[&head, content]);
         self.count += 1;
-        let mut bytes = Vec::with_capacity(content.len() + 21);
-        bytes.push(kind);
-        bytes.extend_from_slice(&length);
-        bytes.extend_from_slice(content);
-        bytes.extend_from_slice(&seal);
+        // The receiver counts for itself.
+        let bytes = [&head[8..], content, &tag].concat();
         self.stream.write_all(&bytes)
     }
 }
@@ -206,7 +203,7 @@ impl Receiver {
 
 impl<S: Read> Receiver<S> {
     /// Creates a receiver that checks frames with `key`, without an exchange of greetings.
-    pub(crate) fn with_key(stream: S, key: [u8; 32]) -> Self {
+    pub(crate) fn with_key(stream: S, key: SealKey) -> Self {
         let count = 0;
         Self { stream, key, count }
     }
@@ -252,11 +249,10 @@ impl<S: Read> Receiver<S> {
         (&mut self.stream)
             .take(length as u64)
             .read_to_end(&mut content)?;
-        let mut seal_given = [0; SEAL];
-        self.stream.read_exact(&mut seal_given)?;
-        // In constant time, so that the duration does not reveal the position of a difference.
-        let right = content.len() == length
-            && bool::from(seal(&self.key, self.count, kind, &content).ct_eq(&seal_given));
+        let mut tag = [0; TAG_BYTES];
+        self.stream.read_exact(&mut tag)?;
+        let head = tagged_head(self.count, kind, &content);
+        let right = content.len() == length && self.key.verifies(&[&head, &content], &tag);
         self.count += 1;
         match kind {
             _ if !right => Err(bad("the peer has another key")),
@@ -267,16 +263,13 @@ impl<S: Read> Receiver<S> {
     }
 }
 
-fn seal(key: &[u8; 32], count: u64, kind: u8, content: &[u8]) -> [u8; SEAL] {
-    let mut hasher = blake3::Hasher::new_keyed(key);
-    hasher.update(&count.to_be_bytes());
-    hasher.update(&[kind]);
-    hasher.update(&(content.len() as u32).to_be_bytes());
-    hasher.update(content);
-    let hash = hasher.finalize();
-    let mut seal = [0; SEAL];
-    seal.copy_from_slice(&hash.as_bytes()[..SEAL]);
-    seal
+/// Returns the tagged bytes that precede the content of a frame: number, kind and length.
+fn tagged_head(count: u64, kind: u8, content: &[u8]) -> [u8; 13] {
+    let mut head = [0; 13];
+    head[..8].copy_from_slice(&count.to_be_bytes());
+    head[8] = kind;
+    head[9..].copy_from_slice(&(content.len() as u32).to_be_bytes());
+    head
 }
 
 fn bad(what: &str) -> io::Error {
@@ -287,7 +280,6 @@ const MAGIC: &[u8; 16] = b"timeloom agent 1";
 const HELLO: &[u8] = b"hello";
 const MESSAGE: u8 = 0;
 const BYTES: u8 = 1;
-const SEAL: usize = 16;
 /// Size limit of one frame, in bytes. A plan has some tens of kilobytes.
 const MOST_BYTES: usize = 16 << 20;
 /// Size of the pieces in which files are sent, in bytes.

@@ -33,7 +33,6 @@ use crate::error::RunError;
 use crate::network;
 use crate::network_signals::{self, Speaker};
 use crate::placed::AgentMembership;
-use crate::placed::secret::draw;
 use crate::record::RunRecorder;
 use crate::verdict::Reporter;
 pub use alone::{EngineError, serve_engine};
@@ -46,6 +45,7 @@ use message::{ClockNow, Sort, Start};
 pub(crate) use process::EngineConnections;
 use process::{Known, Process, Sinks};
 pub(crate) use tcp_timers::AskedOfTcp;
+use timeloom_sys::seal::draw;
 use traffic::Flow;
 
 /// Simulated network that is running.

@@ -33,7 +33,7 @@ mod wired;
 
 pub use agreed::{
     AgreedTestbed, BoundSocket, BusKey, BusPeer, CommonTimeline, MachineTimeline, SystemTimeline,
-    Udp, UdpError, parse_key,
+    Udp, UdpError,
 };
 pub use bus::{Bus, BusBuilder, Hold};
 pub use error::BusError;

@@ -51,6 +51,7 @@ pub mod readable;
 pub mod rights;
 pub mod rooted;
 pub mod schedule;
+pub mod seal;
 pub mod secret;
 pub mod shared_memory;
 pub mod signals;

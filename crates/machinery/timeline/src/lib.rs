@@ -37,6 +37,7 @@ pub mod messages;
 mod observation;
 pub mod protocol;
 mod reader;
+mod shared_key;
 #[allow(unsafe_code, reason = "memory that several processes read and write")]
 pub mod shm;
 mod timeline;
@@ -47,6 +48,7 @@ pub use binding::{Binding, Change, Subscription};
 pub use degrade::{BadPolicy, Degradation, Mode, Policy, Reason};
 pub use error::{BindError, OpenError, PastError, WaitError};
 pub use observation::{Observation, observe, read};
+pub use shared_key::{LEAST_KEY_BYTES, SharedKey, SharedKeyError, ShortKey, TAG_BYTES};
 pub use timeline::{Event, Timeline};
 pub use timer::Timer;
 pub use wait::{Schedule, WaitResult};

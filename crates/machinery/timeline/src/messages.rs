@@ -37,9 +37,10 @@ pub mod fuzzing;
 mod key;
 mod seal;
 
+pub use crate::shared_key::{LEAST_KEY_BYTES, ShortKey};
 pub use channel::{Channel, ChannelError, Counts, Endpoints, ReceivedMessage};
 pub use envelope::{Envelope, HEADER_BYTES, MalformedEnvelope};
-pub use seal::{AuthenticityError, LEAST_KEY_BYTES, Seal, ShortKey};
+pub use seal::{AuthenticityError, Seal};
 
 use crate::Stamp;
 

@@ -14,9 +14,9 @@ use timeloom_clock::timeline::{Config, PollLimits};
 use timeloom_time::Duration;
 
 use crate::outputs;
-use crate::source::peer_codec::{Key, KeyError};
 use timeloom_timeline::protocol::TimelineName;
 use timeloom_timeline::protocol::TimelineScale;
+use timeloom_timeline::{SharedKey, SharedKeyError};
 
 pub use source::{
     ChronyConfig, PathConfig, PeerSourceConfig, PhcConfig, Ptp4lConfig, PtpConfig, Shows,
@@ -255,8 +255,8 @@ impl TimelineConfig {
     }
 
     /// Reads the secret shared by peers, if one is configured.
-    pub(crate) fn key(&self) -> Result<Option<Key>, KeyError> {
-        self.key_file.as_deref().map(Key::read).transpose()
+    pub(crate) fn key(&self) -> Result<Option<SharedKey>, SharedKeyError> {
+        self.key_file.as_deref().map(SharedKey::read).transpose()
     }
 
     /// Returns the configured limits of the machine's oscillator.

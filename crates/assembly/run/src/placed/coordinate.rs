@@ -14,6 +14,7 @@ use std::time::{Duration as StdDuration, Instant as StdInstant};
 use data_encoding::HEXLOWER;
 use timeloom_results::{Incoming, Manifest, Outcome, RunDirectory, RunFailure};
 use timeloom_scenario::Plan;
+use timeloom_sys::seal::draw;
 use timeloom_time::{Duration, Instant};
 use tracing::debug;
 
@@ -21,7 +22,7 @@ use super::calls::Calls;
 use super::error::{AgentError, SpreadError};
 use super::merge::{MergeError, merge};
 use super::message::{AgentEndpoints, FromAgent, Lengths, Prepare, ShareEnd, ShareResult, ToAgent};
-use super::secret::{Secret, draw, read_key};
+use super::secret::{Secret, read_key};
 use super::serve::AgentTimeline;
 use super::transfer::{pack, receive, send};
 use crate::channel::{Receiver, Sender, Side, greet};

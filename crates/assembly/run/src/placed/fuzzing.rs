@@ -5,6 +5,7 @@
 use std::fs;
 use std::io;
 use std::path::{Component, Path};
+use timeloom_sys::seal::SealKey;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -21,10 +22,10 @@ use crate::channel::{Receiver, Sender};
 /// # Panics
 /// Panics if a byte is accepted.
 pub fn unsealed(stream: &[u8]) {
-    let heard = Receiver::with_key(stream, KEY).hear::<serde_json::Value>();
+    let heard = Receiver::with_key(stream, SealKey::new(KEY)).hear::<serde_json::Value>();
     assert!(heard.is_err(), "{heard:?}");
     let mut taken = Vec::new();
-    let content = Receiver::with_key(stream, KEY).content(&mut taken, 1);
+    let content = Receiver::with_key(stream, SealKey::new(KEY)).content(&mut taken, 1);
     assert!(content.is_err() && taken.is_empty(), "{taken:?}");
 }
 
@@ -36,7 +37,7 @@ pub fn unsealed(stream: &[u8]) {
 /// Panics if this does not hold.
 pub fn to_agent(frames: &[(u8, &[u8])], files: &Path) {
     let stream = sealed(frames);
-    let mut receiver = Receiver::with_key(&stream[..], KEY);
+    let mut receiver = Receiver::with_key(&stream[..], SealKey::new(KEY));
     let Ok(said) = receiver.hear::<ToAgent>() else {
         return;
     };
@@ -44,7 +45,7 @@ pub fn to_agent(frames: &[(u8, &[u8])], files: &Path) {
     let ToAgent::Prepare(prepare) = said else {
         return;
     };
-    let _ = timeloom_bus::parse_key(&prepare.nonce);
+    let _ = timeloom_sys::seal::parse_key(&prepare.nonce);
     let taken = receive(&mut receiver, &prepare.files, MOST_BYTES_IN_ALL, |entry| {
         new_below(files, entry)
     });
@@ -77,7 +78,7 @@ pub fn from_agent(frames: &[(u8, &[u8])], results: &Path) {
         }
         true
     };
-    let mut receiver = Receiver::with_key(&stream[..], KEY);
+    let mut receiver = Receiver::with_key(&stream[..], SealKey::new(KEY));
     let place = Incoming::at(results).expect("a directory of our own");
     let ended = listen(&mut receiver, &place, MOST_BYTES, &tell);
     let came = over.take();
@@ -92,7 +93,7 @@ pub fn from_agent(frames: &[(u8, &[u8])], results: &Path) {
 /// Returns the frames with valid tags, as a stream.
 fn sealed(frames: &[(u8, &[u8])]) -> Vec<u8> {
     let mut stream = Vec::new();
-    let mut sender = Sender::with_key(&mut stream, KEY);
+    let mut sender = Sender::with_key(&mut stream, SealKey::new(KEY));
     for (kind, content) in frames {
         let sent = sender.frame(*kind, content);
         sent.expect("it is short, and memory takes it");

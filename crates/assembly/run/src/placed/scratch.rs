@@ -8,8 +8,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, OFlags, flock};
-
-use super::secret::draw;
+use timeloom_sys::seal::draw;
 
 /// Directory of a run, removed with its content on drop.
 pub(super) struct Scratch {

@@ -1,47 +1,36 @@
 //! Secret that a run shares with its agents, and the keys derived from it.
 
-use std::fs::File;
-use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use timeloom_bus::{BusKey, parse_key};
+use timeloom_bus::BusKey;
 use timeloom_emulation::TunnelKey;
+use timeloom_sys::seal::{SealKey, parse_key};
 use timeloom_sys::secret::{self, SecretError, SecretFault};
 
 /// Key of the agents: a peer that has it can run programs on them.
-#[derive(Clone)]
-pub struct Secret([u8; 32]);
+#[derive(Clone, Debug)]
+pub struct Secret(SealKey);
 
 impl Secret {
     /// Parses 64 hexadecimal digits, as in a key file.
     pub fn from_hex(text: &str) -> Option<Self> {
         let bytes = parse_key(text)?;
-        Some(Self(blake3::derive_key("timeloom agents 1", &bytes)))
+        Some(Self(SealKey::derive("timeloom agents 1", &bytes)))
     }
 
     /// Derives the keys of the run with the random number `nonce`: the keys of its pause bus, of
     /// its tunnels, and of its engines.
     pub(super) fn of_run(&self, nonce: &[u8; 32]) -> (BusKey, TunnelKey, [u8; 32]) {
-        let run = blake3::keyed_hash(&self.0, nonce);
-        let run = run.as_bytes();
-        let engines = blake3::derive_key("timeloom engines 1", run);
-        (BusKey::new(run), TunnelKey::new(run), engines)
+        let run = self.0.derived(&[nonce]);
+        let engines = SealKey::derive("timeloom engines 1", run.bytes());
+        let (bus, tunnels) = (BusKey::new(run.bytes()), TunnelKey::new(run.bytes()));
+        (bus, tunnels, *engines.bytes())
     }
 
     /// Derives the key of one direction of one conversation.
-    pub(crate) fn of_channel(&self, nonces: [&[u8; 32]; 2], direction: &str) -> [u8; 32] {
-        let mut hasher = blake3::Hasher::new_keyed(&self.0);
-        for nonce in nonces {
-            hasher.update(nonce);
-        }
-        hasher.update(direction.as_bytes());
-        *hasher.finalize().as_bytes()
-    }
-}
-
-impl std::fmt::Debug for Secret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Secret(..)")
+    pub(crate) fn of_channel(&self, nonces: [&[u8; 32]; 2], direction: &str) -> SealKey {
+        self.0
+            .derived(&[nonces[0], nonces[1], direction.as_bytes()])
     }
 }
 
@@ -79,13 +68,6 @@ pub fn read_key<T>(path: &Path, read: impl FnOnce(&str) -> Option<T>) -> Result<
 
 /// Size limit of a key file, in bytes.
 const MOST_KEY_BYTES: u64 = 1 << 12;
-
-/// Draws 32 random bytes.
-pub(crate) fn draw() -> io::Result<[u8; 32]> {
-    let mut bytes = [0; 32];
-    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(bytes)
-}
 
 #[cfg(test)]
 mod tests {

@@ -307,7 +307,7 @@ impl AgentServer {
 
     /// Opens the sockets at which the other agents reach this one.
     fn sockets(&self, prepare: &Prepare) -> Result<Sockets, Unready> {
-        let nonce = timeloom_bus::parse_key(&prepare.nonce);
+        let nonce = timeloom_sys::seal::parse_key(&prepare.nonce);
         let nonce = nonce.ok_or(Unready::NoNumber)?;
         let (key, tunnel_key, engine_key) = self.serve.secret.of_run(&nonce);
         let plan = timeloom_scenario::parse(&prepare.plan, "the plan", &[])?;

@@ -291,7 +291,8 @@ mod tests {
         let mut created = 0;
         let mut refused = |entries: Vec<Entry>| {
             // Nothing arrives, so an announcement that is accepted ends with the stream.
-            let mut receiver = Receiver::with_key(io::empty(), [0; 32]);
+            let mut receiver =
+                Receiver::with_key(io::empty(), timeloom_sys::seal::SealKey::new([0; 32]));
             let received = receive(&mut receiver, &entries, most, |_| {
                 created += 1;
                 tempfile::tempfile()

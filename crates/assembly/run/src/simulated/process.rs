@@ -24,6 +24,7 @@ use timeloom_guest::Clock;
 use timeloom_net::Owner;
 use timeloom_results::Caveat;
 use timeloom_sys::schedule::{SchedulingPolicy, set_policy};
+use timeloom_sys::seal::SealKey;
 
 use super::engine::EngineReport;
 use super::message::{ClockNow, Start, ToEngine};
@@ -219,7 +220,7 @@ impl Drop for Process {
 
 /// Key of the channel between the run and its child process. No third process can write to the
 /// channel, so the tags only detect faults.
-pub(super) const UNKEYED: [u8; 32] = [0; 32];
+pub(super) const UNKEYED: SealKey = SealKey::new([0; 32]);
 /// Time within which a process must have read the plan, built the network and joined the others.
 const TO_BEGIN: StdDuration = StdDuration::from_secs(120);
 /// Time within which the final report must arrive.

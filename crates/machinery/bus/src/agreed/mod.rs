@@ -10,8 +10,8 @@ mod testbed;
 mod timeline;
 mod udp;
 
+pub use seal::BusKey;
 pub(crate) use seal::Unopened;
-pub use seal::{BusKey, parse_key};
 pub use testbed::AgreedTestbed;
 pub use timeline::{CommonTimeline, MachineTimeline, SystemTimeline};
 pub use udp::{BoundSocket, BusPeer, Udp, UdpError};

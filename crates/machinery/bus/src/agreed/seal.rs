@@ -1,18 +1,16 @@
-//! Sealed datagrams. The seal is the first 16 bytes of keyed BLAKE3 over the datagram.
+//! Datagrams with a tag of the run's key.
 
-use data_encoding::HEXLOWER_PERMISSIVE;
-use subtle::ConstantTimeEq as _;
 use timeloom_agreement::Datagram;
+use timeloom_sys::seal::{SealKey, TAG_BYTES, parse_key};
 
 /// Key of a run, which all hosts of the run share and keep secret from others.
-#[derive(Clone)]
-pub struct BusKey([u8; 32]);
+#[derive(Clone, Debug)]
+pub struct BusKey(SealKey);
 
 impl BusKey {
     /// Derives a key from random bytes that were drawn for this run.
     pub fn new(bytes: &[u8; 32]) -> Self {
-        // The same bytes may be used to derive keys for other purposes, with other context strings.
-        Self(blake3::derive_key("timeloom pause bus 1", bytes))
+        Self(SealKey::derive("timeloom pause bus 1", bytes))
     }
 
     /// Parses 64 hexadecimal digits, the content of a key file; `None` if the text is something
@@ -24,8 +22,8 @@ impl BusKey {
     pub(crate) fn seal(&self, datagram: &Datagram) -> [u8; SEALED] {
         let mut out = [0; SEALED];
         out[..Datagram::BYTES].copy_from_slice(&datagram.to_bytes());
-        let hash = blake3::keyed_hash(&self.0, &out[..Datagram::BYTES]);
-        out[Datagram::BYTES..].copy_from_slice(&hash.as_bytes()[..SEAL]);
+        let tag = self.0.tag(&[&out[..Datagram::BYTES]]);
+        out[Datagram::BYTES..].copy_from_slice(&tag);
         out
     }
 
@@ -35,12 +33,8 @@ impl BusKey {
         let parts = bytes.split_at_checked(Datagram::BYTES);
         let (body, seal) = parts.ok_or(Unopened::NoDatagram)?;
         let datagram = Datagram::from_bytes(body).ok_or(Unopened::NoDatagram)?;
-        let hash = blake3::keyed_hash(&self.0, body);
-        // The comparison takes constant time, which does not reveal the position of a difference.
-        let same = seal.ct_eq(&hash.as_bytes()[..SEAL]);
-        bool::from(same)
-            .then_some(datagram)
-            .ok_or(Unopened::OtherKey)
+        let is_ours = self.0.verifies(&[body], seal);
+        is_ours.then_some(datagram).ok_or(Unopened::OtherKey)
     }
 }
 
@@ -53,20 +47,5 @@ pub(crate) enum Unopened {
     OtherKey,
 }
 
-/// Parses the content of a key file, which is 64 hexadecimal digits; `None` if the text is
-/// something else.
-pub fn parse_key(text: &str) -> Option<[u8; 32]> {
-    let bytes = HEXLOWER_PERMISSIVE.decode(text.trim().as_bytes());
-    bytes.ok()?.try_into().ok()
-}
-
-impl core::fmt::Debug for BusKey {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("Key(..)")
-    }
-}
-
-const SEAL: usize = 16;
-
 /// Length of a datagram with its seal, in bytes.
-pub(crate) const SEALED: usize = Datagram::BYTES + SEAL;
+pub(crate) const SEALED: usize = Datagram::BYTES + TAG_BYTES;

@@ -1,6 +1,6 @@
 //! Key of a run, with which datagrams are sealed and encrypted.
 //!
-//! A seal (keyed BLAKE3 over header and body) proves that a holder of the key made the datagram.
+//! A seal (a tag of header and body) proves that a holder of the key made the datagram.
 //! Encryption (ChaCha20 and Poly1305, RFC 8439) also hides the body; the header remains readable
 //! but is authenticated. Each generation of an engine encrypts its datagrams to each other engine
 //! with a key of its own, which is derived from the run's key. The datagram's number is the nonce.
@@ -9,32 +9,36 @@
 
 use chacha20poly1305::aead::AeadInOut;
 use chacha20poly1305::{ChaCha20Poly1305, KeyInit};
-use subtle::ConstantTimeEq as _;
+use timeloom_sys::seal::{SealKey, TAG_BYTES};
 
 use crate::peering::datagram::DatagramHeader;
 
 /// Key of a run, which only the run's engines know.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Key {
-    bytes: [u8; 32],
+    seal: SealKey,
     encrypts: bool,
 }
 
 /// Length of the seal in bytes.
-pub(crate) const SEAL: usize = 16;
+pub(crate) const SEAL: usize = TAG_BYTES;
 
 impl Key {
     /// Creates a key that seals datagrams. `bytes` must be random and drawn for this run.
     pub fn new(bytes: [u8; 32]) -> Self {
-        let encrypts = false;
-        Self { bytes, encrypts }
+        Self {
+            seal: SealKey::new(bytes),
+            encrypts: false,
+        }
     }
 
     /// Creates a key that seals and encrypts datagrams, and that rejects unencrypted ones. `bytes`
     /// must be random and drawn for this run.
     pub fn encrypting(bytes: [u8; 32]) -> Self {
-        let encrypts = true;
-        Self { bytes, encrypts }
+        Self {
+            encrypts: true,
+            ..Self::new(bytes)
+        }
     }
 
     pub(crate) fn encrypts(&self) -> bool {
@@ -49,7 +53,7 @@ impl Key {
         body: &mut [u8],
     ) -> [u8; SEAL] {
         if !self.encrypts {
-            return self.seal(head, body);
+            return self.seal.tag(&[head, body]);
         }
         let (cipher, nonce) = self.cipher(header);
         let sealed = cipher.encrypt_inout_detached(&nonce.into(), head, body.into());
@@ -67,9 +71,7 @@ impl Key {
         plain: &'a mut Vec<u8>,
     ) -> Option<&'a [u8]> {
         if !self.encrypts {
-            // In constant time, so that the duration does not reveal the position of a difference.
-            let same = self.seal(head, body).ct_eq(seal);
-            return bool::from(same).then_some(body);
+            return self.seal.verifies(&[head, body], seal).then_some(body);
         }
         let (cipher, nonce) = self.cipher(header);
         plain.clear();
@@ -79,32 +81,17 @@ impl Key {
         opened.ok().map(|()| &plain[..])
     }
 
-    fn seal(&self, head: &[u8], body: &[u8]) -> [u8; SEAL] {
-        let mut hasher = blake3::Hasher::new_keyed(&self.bytes);
-        hasher.update(head);
-        hasher.update(body);
-        let hash = hasher.finalize();
-        let (seal, _) = hash.as_bytes().split_first_chunk().expect("32 bytes");
-        *seal
-    }
-
     /// Returns the cipher and the nonce for this datagram. The cipher's key depends on the sender,
     /// the sender's epoch and the receiver.
     fn cipher(&self, header: &DatagramHeader) -> (ChaCha20Poly1305, [u8; 12]) {
-        let mut hasher = blake3::Hasher::new_keyed(&self.bytes);
-        hasher.update(b"timeloom peering: encrypts");
-        hasher.update(&header.from.to_le_bytes());
-        hasher.update(&header.to.to_le_bytes());
-        hasher.update(&header.from_epoch.to_le_bytes());
-        let key = *hasher.finalize().as_bytes();
+        let key = self.seal.derived(&[
+            b"timeloom peering: encrypts",
+            &header.from.to_le_bytes(),
+            &header.to.to_le_bytes(),
+            &header.from_epoch.to_le_bytes(),
+        ]);
         let mut nonce = [0; 12];
         nonce[4..].copy_from_slice(&header.number.to_le_bytes());
-        (ChaCha20Poly1305::new(&key.into()), nonce)
-    }
-}
-
-impl core::fmt::Debug for Key {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("Key(..)")
+        (ChaCha20Poly1305::new(&(*key.bytes()).into()), nonce)
     }
 }

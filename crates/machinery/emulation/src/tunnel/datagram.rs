@@ -1,23 +1,17 @@
 //! Datagram that carries a frame between machines. It contains the link, the frame's number on that
-//! link, the departure time, the bytes, and a keyed BLAKE3 seal over all of them.
+//! link, the departure time, the bytes, and a tag of the key over all of them.
 
-use subtle::ConstantTimeEq as _;
+use timeloom_sys::seal::{SealKey, TAG_BYTES};
 use timeloom_time::{Instant, Virtual};
 
 /// Secret key for the tunnels of a run. The key has no other use.
-#[derive(Clone)]
-pub struct TunnelKey([u8; 32]);
+#[derive(Clone, Debug)]
+pub struct TunnelKey(SealKey);
 
 impl TunnelKey {
     /// Derives a key from bytes that all machines of a run share.
     pub fn new(bytes: &[u8; 32]) -> Self {
-        Self(blake3::derive_key("timeloom tunnel 1", bytes))
-    }
-}
-
-impl core::fmt::Debug for TunnelKey {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("TunnelKey(..)")
+        Self(SealKey::derive("timeloom tunnel 1", bytes))
     }
 }
 
@@ -47,21 +41,17 @@ impl Datagram<'_> {
 
 /// Appends the seal of all bytes in `out`.
 pub(super) fn close(key: &TunnelKey, out: &mut Vec<u8>) {
-    let hash = blake3::keyed_hash(&key.0, out);
-    out.extend_from_slice(&hash.as_bytes()[..SEAL]);
+    out.extend_from_slice(&key.0.tag(&[out]));
 }
 
 /// Checks the seal and parses a datagram; returns `None` if the seal does not match the key.
 pub(super) fn open<'a>(key: &TunnelKey, bytes: &'a [u8]) -> Option<Datagram<'a>> {
-    let (body, seal) = bytes.split_at_checked(bytes.len().checked_sub(SEAL)?)?;
+    let (body, seal) = bytes.split_at_checked(bytes.len().checked_sub(TAG_BYTES)?)?;
     let (link, rest) = body.split_first_chunk::<2>()?;
     let (end, rest) = rest.split_first()?;
     let (number, rest) = rest.split_first_chunk::<8>()?;
     let (at, frame) = rest.split_first_chunk::<8>()?;
-    let hash = blake3::keyed_hash(&key.0, body);
-    // The duration of the comparison must not reveal the position of a difference.
-    let same = seal.ct_eq(&hash.as_bytes()[..SEAL]);
-    bool::from(same).then(|| Datagram {
+    key.0.verifies(&[body], seal).then(|| Datagram {
         link: u16::from_be_bytes(*link),
         end: *end,
         number: u64::from_be_bytes(*number),
@@ -69,8 +59,6 @@ pub(super) fn open<'a>(key: &TunnelKey, bytes: &'a [u8]) -> Option<Datagram<'a>>
         frame,
     })
 }
-
-const SEAL: usize = 16;
 
 #[cfg(test)]
 mod tests {

@@ -10,13 +10,9 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::shared_key::{SharedKey, ShortKey, TAG_BYTES};
 use crate::{Order, Stamp};
-use hmac::{Hmac, Mac};
 use rustix::rand::{GetRandomFlags, getrandom};
-use sha2::Sha256;
-
-/// Minimum length of a key in bytes.
-pub const LEAST_KEY_BYTES: usize = 16;
 
 /// Maximum memory for senders and names, measured by [`cost`]. Messages of further senders are
 /// refused, because a receiver that forgets a sender's count would accept replays.
@@ -25,12 +21,11 @@ const MOST_REMEMBERED_BYTES: usize = 16 << 20;
 const MAGIC: &[u8; 4] = b"TLS1";
 const SENDER_BYTES: usize = 16;
 const HEADER_BYTES: usize = 4 + SENDER_BYTES + 8;
-const TAG_BYTES: usize = 32;
 
 /// Seal of one program: it seals the messages that the program sends, and opens those of others
 /// with the same key.
 pub struct Seal {
-    keyed: Hmac<Sha256>,
+    key: SharedKey,
     sender: [u8; SENDER_BYTES],
     count: AtomicU64,
     last_counts: Mutex<LastCounts>,
@@ -43,14 +38,6 @@ struct LastCounts {
     last: HashMap<([u8; SENDER_BYTES], String), u64>,
     bytes: usize,
 }
-
-/// Error for a key that is too short.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a key must have at least {least} bytes, not {0}", least = LEAST_KEY_BYTES)]
-pub struct ShortKey(
-    /// Length of the key in bytes.
-    pub usize,
-);
 
 /// Reason why a message is not proved to be authentic and new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -92,14 +79,10 @@ impl Seal {
     /// Creates a seal with a key that all programs share. Each seal is a new sender.
     ///
     /// # Errors
-    /// Fails if the key is shorter than [`LEAST_KEY_BYTES`].
+    /// Fails if the key is shorter than [`LEAST_KEY_BYTES`](super::LEAST_KEY_BYTES).
     pub fn new(key: &[u8]) -> Result<Self, ShortKey> {
-        if key.len() < LEAST_KEY_BYTES {
-            return Err(ShortKey(key.len()));
-        }
-        let keyed = <Hmac<Sha256> as Mac>::new_from_slice(key).map_err(|_| ShortKey(key.len()))?;
         Ok(Self {
-            keyed,
+            key: SharedKey::new(key)?,
             sender: random(),
             count: AtomicU64::new(0),
             last_counts: Mutex::default(),
@@ -113,7 +96,8 @@ impl Seal {
         bytes.extend(MAGIC);
         bytes.extend(self.sender);
         bytes.extend(count.to_be_bytes());
-        let tag = self.tag(&bytes, name, body).finalize().into_bytes();
+        let length = length_of(name);
+        let tag = self.key.tag(&[&bytes, &length, name.as_bytes(), body]);
         bytes.extend(tag);
         bytes.extend(body);
         bytes
@@ -147,12 +131,10 @@ impl Seal {
             return Err(AuthenticityError::Unsealed);
         };
         let count = u64::from_be_bytes(count.try_into().map_err(|_| AuthenticityError::Unsealed)?);
-        // The verification takes constant time, which does not depend on the position of a
-        // difference.
-        let sealed = self.tag(header, name, body);
-        sealed
-            .verify_slice(tag)
-            .map_err(|_| AuthenticityError::Forged)?;
+        let tagged = [header, &length_of(name), name.as_bytes(), body];
+        if !self.key.verifies(&tagged, tag) {
+            return Err(AuthenticityError::Forged);
+        }
         let counts = self.last_counts.lock();
         let before = counts.last.get(&(*sender, name.to_owned())).copied();
         if before.is_some_and(|before| count <= before) {
@@ -176,15 +158,11 @@ impl Seal {
         let mut counts = self.last_counts.lock();
         counts.remember(name, proved)
     }
+}
 
-    fn tag(&self, header: &[u8], name: &str, body: &[u8]) -> Hmac<Sha256> {
-        let mut keyed = self.keyed.clone();
-        keyed.update(header);
-        keyed.update(&(name.len() as u32).to_be_bytes());
-        keyed.update(name.as_bytes());
-        keyed.update(body);
-        keyed
-    }
+/// Returns the length of a name, as it is tagged.
+fn length_of(name: &str) -> [u8; 4] {
+    (name.len() as u32).to_be_bytes()
 }
 
 impl LastCounts {

@@ -6,7 +6,9 @@ use timeloom_timeline::shm::foreign::clockbound::{SegmentV2, SegmentV3};
 use timeloom_timeline::shm::foreign::vmclock::Vmclock;
 
 use super::page_codec::{error_v2, shows_v3, shows_vmclock};
-use super::peer_codec::{Key, Kind, Packet};
+use timeloom_timeline::SharedKey;
+
+use super::peer_codec::{Kind, Packet};
 use super::{chrony_codec, ptp4l_codec};
 
 /// Reads a page of another program as if the counter were `ticks` and CLOCK_MONOTONIC `now_ns`, and
@@ -61,7 +63,7 @@ pub fn time_server(packet: &[u8]) {
             assert!(shown.error_ns >= 0);
         }
     }
-    let key = Key::of(&[7; 16]);
+    let key = SharedKey::new(&[7; 16]).expect("a long key");
     if let Some(parsed) = Packet::parse(packet, Some(&key)) {
         assert_eq!(parsed.emit(Some(&key))[..], packet[..]);
     }

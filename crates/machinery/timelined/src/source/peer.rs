@@ -11,7 +11,9 @@ use timeloom_clock::timeline::{Era, Exchange};
 use timeloom_time::{Duration, Instant};
 use timeloom_timeline::shm::PageReader;
 
-use super::peer_codec::{Key, Kind, LENGTH, Packet, PeerReading};
+use timeloom_timeline::SharedKey;
+
+use super::peer_codec::{Kind, LENGTH, Packet, PeerReading};
 use super::{Source, SourceFailure, SourceSample};
 use crate::LocalClock;
 
@@ -19,7 +21,7 @@ use crate::LocalClock;
 pub(super) struct Peer {
     address: String,
     timeline: TimelineId,
-    key: Option<Key>,
+    key: Option<SharedKey>,
     clock: Arc<LocalClock>,
     socket: Option<UdpSocket>,
 }
@@ -28,7 +30,7 @@ impl Peer {
     pub(super) fn new(
         address: &str,
         timeline: TimelineId,
-        key: Option<Key>,
+        key: Option<SharedKey>,
         clock: Arc<LocalClock>,
     ) -> Self {
         Self {
@@ -122,7 +124,7 @@ fn nonce() -> std::io::Result<u64> {
 pub(crate) fn answer_all(
     socket: &UdpSocket,
     reader: &PageReader,
-    key: Option<&Key>,
+    key: Option<&SharedKey>,
     ended: &AtomicBool,
 ) {
     let mut buffer = [0; LENGTH + 1];
