@@ -11,6 +11,9 @@
 //! values. The plan contains no positions: a rule reports the path of a wrong value
 //! (`system.hosts.sensor.address`), and the tree maps the path to a position.
 //!
+//! `table` has the macros that declare the tables and words of `plan`. The reader, the defaults,
+//! the JSON Schema and `docs/scenario-keys.md` come from these declarations.
+//!
 //! ```
 //! let text = r#"
 //!     schema = "timeloom/1"

@@ -26,7 +26,8 @@
 //! }
 //! ```
 //!
-//! The attributes are given in this order.
+//! The attributes are given in this order. rustfmt does not format declarations; they are indented
+//! like items outside of a macro.
 
 use std::fmt::Display;
 use std::ops::{RangeFrom, RangeInclusive};
