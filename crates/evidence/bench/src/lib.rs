@@ -9,7 +9,7 @@
 //! processor's cycle counter, never with the clock that is tested.
 //!
 //! Each benchmark has its own file: `clock_read`, `syscall`, `pause` (and `skew`), `machines/*`
-//! (pauses that machines agree on), `exec`, `plant`, `net/*`, `ptp/*`, `timeline/*`, `vm/*`. The
+//! (pauses that machines agree on), `skip`, `exec`, `plant`, `net/*`, `ptp/*`, `timeline/*`, `vm/*`. The
 //! names of metrics are part of the public contract.
 //!
 //! A figure that misses its bar is reported and is not an error. Tools that must fail in that case
@@ -32,6 +32,7 @@ mod rounds;
 mod scratch;
 mod shared;
 mod skew;
+mod skip;
 mod sleep;
 mod stats;
 mod syscall;
@@ -64,6 +65,8 @@ pub enum Name {
     Syscall,
     /// Latency of stopping and resuming a session's clock and processes.
     Pause,
+    /// Rate of events in time that skips.
+    Skip,
     /// Cost of starting programs in a session, and additional memory of processes there.
     Exec,
     /// Cost of an exchange of values with a plant, without the plant's solver.
@@ -80,10 +83,11 @@ pub enum Name {
 
 impl Name {
     /// All benchmarks, in the recommended order.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::ClockRead,
         Self::Syscall,
         Self::Pause,
+        Self::Skip,
         Self::Exec,
         Self::Plant,
         Self::Net,
@@ -98,6 +102,7 @@ impl Name {
             Self::ClockRead => "clock-read",
             Self::Syscall => "syscall",
             Self::Pause => "pause",
+            Self::Skip => "skip",
             Self::Exec => "exec",
             Self::Plant => "plant",
             Self::Net => "net",
@@ -172,6 +177,7 @@ pub fn run(
         Name::ClockRead => clock_read::run(options, figure),
         Name::Syscall => syscall::run(options, figure),
         Name::Pause => pause::run(options, figure).and_then(|()| skew::run(options, figure)),
+        Name::Skip => skip::run(options, figure),
         Name::Exec => exec::run(options, figure)
             .and_then(|()| sleep::run(options, figure))
             .and_then(|()| whole::run(options, figure)),

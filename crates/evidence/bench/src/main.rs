@@ -19,7 +19,8 @@ fn main() -> ExitCode {
 /// Figures are medians of interleaved rounds, with their 5th and 95th percentile, and compared with
 /// the project's bars.
 ///
-/// Names: clock-read, syscall, pause, exec, plant, net, ptp, timeline, vm; `all` runs every one.
+/// Names: clock-read, syscall, pause, skip, exec, plant, net, ptp, timeline, vm; `all` runs every
+/// one.
 #[derive(Parser)]
 #[command(name = "timeloom bench", bin_name = "timeloom bench", version)]
 #[command(after_help = "Example: timeloom bench clock-read --quick   timeloom bench all --json")]

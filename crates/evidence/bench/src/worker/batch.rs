@@ -1,6 +1,8 @@
 //! Loops whose time is measured.
 
 use std::hint::black_box;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use crate::stats::median;
 use crate::ticks;
@@ -171,3 +173,35 @@ fn per_call(count: u32, mut call: impl FnMut()) -> f64 {
 }
 
 const PARTS: u32 = 21;
+
+/// Starts `count` threads that sleep for years, and one that sleeps for a millisecond again and
+/// again and counts this. Returns after all of them have started; `None` if a thread cannot be
+/// started.
+pub(super) fn doze(count: usize) -> Option<()> {
+    const STACK_BYTES: usize = 64 * 1024;
+    let start = |work: fn()| {
+        let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
+        thread.spawn(work).ok()
+    };
+    for _ in 0..count {
+        start(|| {
+            loop {
+                std::thread::sleep(Duration::from_secs(1_000_000_000));
+            }
+        })?;
+    }
+    start(|| {
+        loop {
+            std::thread::sleep(Duration::from_millis(1));
+            EVENTS.fetch_add(1, Ordering::Relaxed);
+        }
+    })?;
+    Some(())
+}
+
+/// Returns the number of times that the thread started by [`doze`] has slept.
+pub(super) fn events() -> u64 {
+    EVENTS.load(Ordering::Relaxed)
+}
+
+static EVENTS: AtomicU64 = AtomicU64::new(0);

@@ -71,6 +71,8 @@ fn serve(socket: &str) -> std::io::Result<()> {
 /// | `spawn` | ticks of fork + exec of /bin/true + wait |
 /// | `sleep NS COUNT` | ticks of a sleep of NS, the median of COUNT |
 /// | `brood COUNT` | `ok`; has that many children, which wait until they are ended |
+/// | `doze COUNT` | `ok`; has that many sleeping threads, and one that sleeps for 1 ms repeatedly |
+/// | `events` | number of times that the latter has slept |
 /// | `agent NAME KEY` | see [`agent::serve`], which takes over |
 /// | `stamp` | the counter as soon as the command was read |
 /// | `spin PATH SLOT` | `ok` at once; then spins on the board for ever |
@@ -99,6 +101,11 @@ fn obey(command: &str, woken: u64, stream: &mut UnixStream) -> Option<String> {
             batch::brood(count.parse().ok()?)?;
             Some("ok".into())
         }
+        ["doze", count] => {
+            batch::doze(count.parse().ok()?)?;
+            Some("ok".into())
+        }
+        ["events"] => Some(batch::events().to_string()),
         ["spawn"] => Some(batch::spawn()?.to_string()),
         ["stamp"] => Some(woken.to_string()),
         ["spin", path, slot] => {

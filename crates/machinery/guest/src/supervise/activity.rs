@@ -13,7 +13,7 @@
 //!   after all other sources were queried.
 //!
 //! After loading, the BPF programs do not know the existing threads until these wake up or block.
-//! The first rest is therefore found by reading /proc, as without BPF. The same applies after an
+//! The waits of these threads are therefore read from /proc, once. The same applies after an
 //! overflow of a map.
 
 mod kernel;
@@ -27,7 +27,7 @@ pub(crate) use kernel::Word;
 pub(crate) use waiting::{First, Waiting};
 
 use crate::supervise::own_threads::OwnThreads;
-use crate::supervise::snapshot::Snapshot;
+use crate::supervise::snapshot::{Snapshot, Waiter};
 use crate::supervise::supervisor::Supervisor;
 use kernel::{Kernel, Setup};
 
@@ -148,16 +148,41 @@ impl Activity {
         if self.complete_at == Some(lost) {
             return true;
         }
-        let (true, Ok(first)) = (own.slept(), Snapshot::of(supervisor)) else {
-            return false;
-        };
-        let Ok(all) = Snapshot::of(supervisor) else {
-            return false;
-        };
-        if first != all {
+        self.read_all(supervisor, own, lost)
+    }
+
+    /// Reads the waits of all threads from /proc, once. Returns false if the state of a thread
+    /// remains unknown.
+    ///
+    /// A thread that the BPF programs have not seen has not run since they count. If it sleeps, it
+    /// is counted from its wake-up on. A thread that they have seen is counted, and its wait is the
+    /// one that they have recorded, or will record and log. So it does not matter whether threads
+    /// run meanwhile.
+    fn read_all(&mut self, supervisor: &Supervisor, own: &mut OwnThreads, lost: u64) -> bool {
+        if !own.slept() {
             return false;
         }
-        self.waiting = Waiting::of(all.waiting);
+        let Ok(all) = Snapshot::with_those_at_work(supervisor) else {
+            return false;
+        };
+        let is_counted = |thread: &i32| self.kernel.has_seen(*thread);
+        // A thread for which there was no room in the map is not counted.
+        if !all.at_work.iter().all(is_counted) || self.kernel.lost() != lost {
+            return false;
+        }
+        let sleeping = all.counts().iter().map(|(thread, _)| *thread);
+        let recorded = sleeping.filter_map(|thread| {
+            let wait = self.kernel.wait_of(thread)?;
+            Some(Waiter {
+                pid: wait.pid,
+                thread,
+                deadline: wait.deadline,
+            })
+        });
+        let mut waiting: Vec<Waiter> = recorded.collect();
+        let unseen = all.waiting.into_iter();
+        waiting.extend(unseen.filter(|waiter| !is_counted(&waiter.thread)));
+        self.waiting = Waiting::of(waiting);
         self.complete_at = Some(lost);
         true
     }

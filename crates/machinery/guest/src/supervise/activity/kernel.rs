@@ -205,6 +205,11 @@ impl Kernel {
         })
     }
 
+    /// Returns true if the thread has woken up or blocked since the BPF programs count.
+    pub(super) fn has_seen(&self, thread: i32) -> bool {
+        self.members.get(&(thread as u32), 0).is_ok()
+    }
+
     /// Returns the guest threads that run or are ready to run, in ascending order.
     pub(super) fn running_guests(&self) -> Vec<i32> {
         let members = self.members.iter().filter_map(Result::ok);
