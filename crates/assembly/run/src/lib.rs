@@ -30,6 +30,7 @@ mod machines;
 mod names;
 mod network;
 mod network_signals;
+mod node;
 mod numbers;
 mod outputs;
 mod pause_bus;

@@ -138,7 +138,7 @@ impl Network {
         )?;
         let (signals, topology) = network_signals::start(plan, &simulated, run_recorder);
         around.directory.write_topology(&topology)?;
-        run_recorder.event("local", NETWORK, "topology", &counted(&topology));
+        run_recorder.own_event(NETWORK, "topology", &counted(&topology));
         let traffic = Flow::all(plan, &simulated);
         let speakers = (0..).zip(signals.speakers);
         // Engines of other agents deliver their samples on their own machines.
@@ -360,7 +360,7 @@ impl Network {
             .collect();
         for (_, (ended, _)) in &ended {
             for (kind, text) in &ended.told {
-                run_recorder.event("local", "network", kind, text);
+                run_recorder.own_event("network", kind, text);
             }
         }
         traffic::tell(&self.traffic, &ended, run_recorder);

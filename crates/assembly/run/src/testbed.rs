@@ -22,7 +22,7 @@ use crate::containers::TIMELINES;
 use crate::error::RunError;
 use crate::names::Identities;
 use crate::placed::AgentMembership;
-use crate::record::{LOCAL, RunRecorder};
+use crate::record::RunRecorder;
 use crate::rights;
 use crate::simulated::EngineConnections;
 use crate::timelines::TimelineDaemon;
@@ -381,7 +381,7 @@ impl Controlled for ControlEndpoint {
             let text = format!("by {requester}: {effect}");
             exec_context
                 .run_recorder
-                .event(LOCAL, "clock", "control", &text);
+                .own_event("clock", "control", &text);
         }
     }
 

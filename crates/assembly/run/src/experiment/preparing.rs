@@ -14,9 +14,10 @@ use super::{Run, RunOptions};
 use crate::containers::{Containers, is_inside};
 use crate::error::RunError;
 use crate::kernel_timers::{self, KernelTimers};
+use crate::node::NodeName;
 use crate::outputs::Logs;
 use crate::placed::AgentMembership;
-use crate::record::{LOCAL, RunRecorder};
+use crate::record::RunRecorder;
 use crate::simulated::{Network, Surroundings, built};
 use crate::testbed::{ControlEndpoint, ExecContext};
 use crate::verdict::Verdict;
@@ -80,7 +81,7 @@ impl<'a> Run<'a> {
             Arc::clone(&recorder),
             Arc::clone(session.clock()),
             verdict.reporter(),
-            membership.map_or(LOCAL, |membership| &membership.name),
+            membership.map_or_else(NodeName::local, |it| NodeName::from(it.name.as_str())),
         );
         session.clock().on_host_change(run_recorder.host_sink());
         let bus = pause_bus::build(

@@ -246,7 +246,7 @@ impl AgentMembership {
             Some(pins) => {
                 let (run_recorder, name) = (run_recorder.clone(), self.name.clone());
                 let warn = Box::new(move |text: &str| {
-                    run_recorder.event("local", &name, "wire", text);
+                    run_recorder.own_event(&name, "wire", text);
                 });
                 let wired = NetworkedWire::start(udp, Arc::new(pins), self.line_settings(), warn);
                 Arc::new(wired.map_err(NoStart::Wire)?)
@@ -288,7 +288,7 @@ pub(crate) fn tell(reports: &[TunnelReport], run_recorder: &RunRecorder) -> Vec<
             report.refused,
             report.slowest
         );
-        run_recorder.event("local", &report.name, "tunnel", &text);
+        run_recorder.own_event(&report.name, "tunnel", &text);
         let lost = report.lost + report.refused + report.dropped_by_machine;
         if lost > 0 {
             let reason = format!(

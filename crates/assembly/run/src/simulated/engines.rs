@@ -116,9 +116,7 @@ pub(super) fn ways_to_agents(
         };
         if clocks_apart > Duration::ZERO {
             let text = near_enough(engine, (parts, there), clocks_apart)?;
-            around
-                .run_recorder
-                .event("local", "network", "clocks", &text);
+            around.run_recorder.own_event("network", "clocks", &text);
         }
         let socket = Socket::new(line.socket, line.remote).map_err(|error| {
             RunError::Start(format!("the line to the engine of agent {name}: {error}"))
@@ -219,7 +217,7 @@ pub(super) fn died(
         }
         EngineFailure::Continue => {
             let text = format!("{culprit} has died; the run continues without it: {what}");
-            run_recorder.event("local", "network", "died", &text);
+            run_recorder.own_event("network", "died", &text);
         }
     })
 }

@@ -49,7 +49,7 @@ pub(super) fn tell(
         // Of a flow to another agent, this agent knows only one end.
         let [from, to] = flow.ends.map(|end| *known.get(&end)?.get(place)?);
         if let Some(stats) = FlowStats::known(from, to) {
-            run_recorder.event("local", "network", "traffic", &stats.tell(&flow.name));
+            run_recorder.own_event("network", "traffic", &stats.tell(&flow.name));
         }
     }
 }

@@ -105,9 +105,7 @@ impl Listener {
         // The other engines have received a farewell, unless it was lost on the way.
         self.sinks.engine_connections.lost(&self.connection);
         for (kind, text) in &ended.told {
-            self.sinks
-                .run_recorder
-                .event("local", "network", kind, text);
+            self.sinks.run_recorder.own_event("network", kind, text);
         }
         let closing = ended
             .closing
@@ -207,9 +205,7 @@ impl Listener {
             "engine {} of the simulated network {what}",
             self.connection.name
         );
-        self.sinks
-            .run_recorder
-            .event("local", "network", kind, &text);
+        self.sinks.run_recorder.own_event("network", kind, &text);
     }
 
     fn saw(&mut self, at: Instant<Virtual>, mut seen: NetworkObservation) {
