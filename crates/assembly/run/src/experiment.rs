@@ -13,10 +13,8 @@ use std::time::Duration as StdDuration;
 use timeloom_bus::Bus;
 use timeloom_emulation::Tunnels;
 use timeloom_fabric::Fabric;
-use timeloom_guest::{Compute, GranterCheck, HoldError, Session, UnhandledCall};
-use timeloom_results::{
-    Caveat, CheckResult, ClockAction, Manifest, Outcome, Recorder, RunDirectory,
-};
+use timeloom_guest::{Compute, GranterCheck, Session, UnhandledCall};
+use timeloom_results::{Caveat, CheckResult, Manifest, Outcome, Recorder, RunDirectory};
 use timeloom_scenario::{OpenFlow, Places, Plan, Program};
 use timeloom_sys::environment;
 use timeloom_time::{Duration, Instant, Utc, Virtual};
@@ -25,9 +23,10 @@ use crate::containers::Containers;
 use crate::error::RunError;
 use crate::kernel_timers::KernelTimers;
 use crate::names::Identities;
+use crate::node::{Membership, SoleNode};
 use crate::outputs::Logs;
-use crate::placed::{AgentMembership, coordinate};
-use crate::programs::{Busy, ReadyBoard, Stage, in_thread};
+use crate::placed::coordinate;
+use crate::programs::{Busy, Stage, in_thread};
 use crate::quiescence::Quiescence;
 use crate::record::RunRecorder;
 use crate::simulated::Network;
@@ -107,15 +106,15 @@ impl Summary {
 pub fn run(plan: &Plan, options: RunOptions) -> Result<Summary, RunError> {
     match plan.placement.is_spread() {
         true => coordinate(plan, options),
-        false => run_here(plan, options, None),
+        false => run_here(plan, options, &SoleNode::default()),
     }
 }
 
-/// Performs the run of [`run`] on this machine, which may be one of several (`membership`).
+/// Executes the share of a node, which is the whole plan if the run has no other nodes.
 pub(crate) fn run_here(
     plan: &Plan,
     options: RunOptions,
-    membership: Option<&AgentMembership>,
+    membership: &dyn Membership,
 ) -> Result<Summary, RunError> {
     let directory = match options.replace {
         true => RunDirectory::replace(&options.directory)?,
@@ -191,7 +190,7 @@ fn inherited(plan: &Plan) -> Vec<String> {
 /// Fields are dropped in this order: clients before their servers, and the session last.
 struct Run<'a> {
     plan: &'a Plan,
-    membership: Option<&'a AgentMembership>,
+    membership: &'a dyn Membership,
     directory: &'a RunDirectory,
     logs: Logs<'a>,
     devices: Vec<timeloom_plant::modbus::ModbusDevice>,
@@ -221,10 +220,6 @@ impl<'a> Run<'a> {
     fn go(self, mut options: RunOptions, manifest: Manifest) -> Result<Summary, RunError> {
         let over = AtomicBool::new(false);
         let reporter = self.verdict.reporter();
-        let own = ReadyBoard::default();
-        let ready = self
-            .membership
-            .map_or(&own, |membership| &*membership.ready);
         let quiescence = Quiescence::default();
         let components = self.control_endpoint.components();
         components.have_quiescence(quiescence.clone());
@@ -241,7 +236,7 @@ impl<'a> Run<'a> {
             run_recorder: &self.run_recorder,
             reporter: &reporter,
             over: &over,
-            ready,
+            ready: self.membership.ready(),
             quiescence: &quiescence,
             busy: Busy::default(),
             planned_end,
@@ -256,9 +251,7 @@ impl<'a> Run<'a> {
             self.schedule(scope, &stage);
             let clock = self.session.clock();
             let (began, paused_before) = (clock.wall(), clock.paused_total());
-            if self.membership.is_none() {
-                self.run_recorder.clock_edge(ClockAction::Start);
-            }
+            self.membership.get_ready(&self.run_recorder, components);
             if self.plan.time.skips() {
                 if let Some(ahead) = self.network.as_ref().and_then(Network::ahead) {
                     self.session.let_go_ahead(ahead);
@@ -270,14 +263,9 @@ impl<'a> Run<'a> {
                     quiescence.is_free() && idle.is_none_or(|idle| idle.load(Ordering::SeqCst))
                 });
             }
-            if self.membership.is_some() {
-                components.enter(Some("waiting for the other agents"));
-            }
-            let go = || match self.membership {
-                Some(membership) => membership
+            let go = || {
+                self.membership
                     .begin(&self.session, &self.run_recorder, &options.interrupted)
-                    .map_err(HoldError::other),
-                None => self.session.resume().map_err(HoldError::from),
             };
             if let Err(error) = self.control_endpoint.begin(go)
                 && !options.interrupted.load(Ordering::SeqCst)
@@ -315,7 +303,7 @@ impl<'a> Run<'a> {
                     Some(GranterCheck::GaveUp(text)) => reporter.failed("granter", text),
                     Some(GranterCheck::Fine) | None => {}
                 }
-                if let Some(why) = self.membership.and_then(|it| it.bus.halted()) {
+                if let Some(why) = self.membership.halted() {
                     reporter.failed("pause bus", why.to_string());
                 }
                 if let Some(trouble) = self.fabric.trouble() {

@@ -32,7 +32,7 @@ use crate::awaited;
 use crate::error::RunError;
 use crate::network;
 use crate::network_signals::{self, Speaker};
-use crate::placed::AgentMembership;
+use crate::node::Membership;
 use crate::placed::secret::draw;
 use crate::record::RunRecorder;
 use crate::verdict::Reporter;
@@ -109,9 +109,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) log_json: bool,
     /// Set by the caller to end the run.
     pub(crate) interrupted: &'a Arc<AtomicBool>,
-    /// State shared with the other agents if this run is one agent's share, in which case it has
-    /// one engine of the whole network. `None` on a single machine.
-    pub(crate) membership: Option<&'a AgentMembership>,
+    /// Membership of this node, which has all engines of the network or one of them.
+    pub(crate) membership: &'a dyn Membership,
     /// CUBIC of the hosts' kernels, which follows the network's time.
     pub(crate) cubic: Option<&'a Arc<VirtualCubic>>,
 }
@@ -124,10 +123,7 @@ impl Network {
         simulated: Simulated,
         around: &Surroundings<'_>,
     ) -> Result<Self, RunError> {
-        let own = around
-            .membership
-            .map(|membership| place(&simulated, membership));
-        let own = own.transpose()?;
+        let own = around.membership.engine(&simulated)?;
         let run_recorder = around.run_recorder;
         let captures = Captures::start(
             plan,
@@ -173,7 +169,8 @@ impl Network {
         captures: &Captures,
         around: &Surroundings<'_>,
     ) -> Result<(), RunError> {
-        let several = self.parts.as_ref().filter(|_| around.membership.is_none());
+        let mut remote = around.membership.engine_lines();
+        let several = self.parts.as_ref().filter(|_| remote.is_none());
         let lines = several.map(Lines::of_rings).transpose();
         let mut lines = lines.map_err(no_line)?;
         let follow = SessionClock {
@@ -181,7 +178,7 @@ impl Network {
             idle: Arc::clone(&self.idle),
         };
         let announces = plan.time.skips() || plan.time.mode == Mode::Stepped;
-        // An agent has one of the engines, which is a group of its own.
+        // One of the engines of a run over several nodes is a group of its own.
         let engines = several.map_or(1, |parts| parts.cut().engines());
         let is_whole = several.is_some();
         let group = || EngineGroup::new(engines, Box::new(follow.clone()));
@@ -207,9 +204,9 @@ impl Network {
                     Err(error) => return Err(failed(error)),
                 }
             }
-            let engine_links = match (around.membership, self.parts.as_ref()) {
-                (Some(membership), Some(parts)) => {
-                    Some(engines::ways_to_agents(engine, parts, membership, around)?)
+            let engine_links = match (remote.take(), self.parts.as_ref()) {
+                (Some(remote), Some(parts)) => {
+                    Some(engines::ways_to_agents(engine, parts, remote, around)?)
                 }
                 _ => lines
                     .as_mut()
@@ -436,14 +433,6 @@ fn plugs(engine: Engine<'_>, fabric: &Fabric) -> Result<Vec<Plug>, RunError> {
         })
     };
     plugged(engine).map(plug).collect()
-}
-
-/// Returns the number of this agent's engine.
-fn place(simulated: &Simulated, membership: &AgentMembership) -> Result<Owner, RunError> {
-    let names = simulated.parts.as_ref().map_or(&[][..], |it| &it.names);
-    let own = (0..).zip(names).find(|(_, name)| **name == membership.name);
-    own.map(|(here, _)| here)
-        .ok_or_else(|| RunError::Plan(format!("agent {} has no engine", membership.name)))
 }
 
 /// Returns the topology of a plan's simulated network; `None` if it has none.

@@ -19,7 +19,7 @@ use super::Surroundings;
 use super::engine::{Engine, EngineLinks};
 use crate::error::RunError;
 use crate::experiment::civil_now;
-use crate::placed::AgentMembership;
+use crate::node::EngineLines;
 use crate::record::RunRecorder;
 use crate::verdict::Reporter;
 
@@ -95,10 +95,10 @@ pub(super) fn engine_links(ends: Vec<(Owner, Ring)>) -> EngineLinks {
 pub(super) fn ways_to_agents(
     engine: Engine<'_>,
     parts: &Parts,
-    membership: &AgentMembership,
+    remote: EngineLines,
     around: &Surroundings<'_>,
 ) -> Result<EngineLinks, RunError> {
-    let (mut lines, key) = membership.engine_lines();
+    let EngineLines { mut lines, key } = remote;
     let encrypts = engine.settings().is_some_and(|settings| settings.encrypt);
     let adjacent = parts.adjacent().into_iter();
     let mut ends = Vec::new();
