@@ -5,7 +5,6 @@ mod preparing;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration as StdDuration;
@@ -13,102 +12,28 @@ use std::time::Duration as StdDuration;
 use timeloom_bus::Bus;
 use timeloom_emulation::Tunnels;
 use timeloom_fabric::Fabric;
-use timeloom_guest::{Compute, GranterCheck, Session, UnhandledCall};
-use timeloom_results::{Caveat, CheckResult, Manifest, Outcome, Recorder, RunDirectory};
-use timeloom_scenario::{OpenFlow, Places, Plan, Program};
+use timeloom_guest::{Compute, GranterCheck, Session};
+use timeloom_results::{Manifest, Recorder, RunDirectory};
+use timeloom_scenario::{OpenFlow, Plan, Program};
 use timeloom_sys::environment;
-use timeloom_time::{Duration, Instant, Utc, Virtual};
+use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::containers::Containers;
 use crate::error::RunError;
 use crate::kernel_timers::KernelTimers;
 use crate::names::Identities;
-use crate::node::{Membership, SoleNode};
+use crate::node::Membership;
+use crate::opening::{note_failure, open};
+use crate::options::RunOptions;
 use crate::outputs::Logs;
-use crate::placed::coordinate;
 use crate::programs::{Busy, Stage, in_thread};
 use crate::quiescence::Quiescence;
 use crate::record::RunRecorder;
 use crate::simulated::Network;
+use crate::summary::{Progress, Summary};
 use crate::testbed::ControlEndpoint;
 use crate::verdict::{End, Verdict};
 use crate::{hosts, python, timelines};
-
-/// Inputs of a run besides its plan.
-pub struct RunOptions {
-    /// Run directory to create.
-    pub directory: PathBuf,
-    /// If true, an earlier run in that directory is deleted; otherwise it is an error.
-    pub replace: bool,
-    /// Path of the program `timeloom`, which runs the daemons of the scenario's timelines.
-    pub timeloom: PathBuf,
-    /// Positions of the scenario's parts in its file, or `None` if the scenario was not read from a
-    /// file. Used to report signals that a plant turns out not to have.
-    pub places: Option<Places>,
-    /// Name of the session for `timeloom query` and other commands.
-    pub session: String,
-    /// Set by the caller (Ctrl-C, SIGTERM) to end the run.
-    pub interrupted: Arc<AtomicBool>,
-    /// True if processes that the run starts for itself write their logs as JSON.
-    pub log_json: bool,
-    /// Called about twice a second.
-    pub progress: Box<dyn FnMut(&Progress)>,
-    /// Called with messages for the user.
-    pub warn: Arc<dyn Fn(String) + Send + Sync>,
-}
-
-/// Progress of a run.
-#[derive(Clone, Copy, Debug)]
-pub struct Progress {
-    /// Virtual time that has passed.
-    pub virtual_time: Duration,
-    /// Planned virtual duration of the run.
-    pub planned: Duration,
-    /// Wall time since the clock was started.
-    pub wall: Duration,
-    /// Part of `wall` during which the clock was stopped.
-    pub paused: Duration,
-}
-
-/// Result of a run that has ended.
-#[derive(Clone, Debug)]
-pub struct Summary {
-    /// Reason why the run ended.
-    pub end: End,
-    /// Results of the scenario's checks.
-    pub checks: Vec<CheckResult>,
-    /// Virtual and wall time at the end.
-    pub progress: Progress,
-    /// System calls of programs that carried time and were not virtualised.
-    pub unhandled: Vec<UnhandledCall>,
-    /// Reasons why the check results cannot be trusted.
-    pub untrusted: Vec<Caveat>,
-}
-
-impl Summary {
-    /// Returns true if the run reached its planned end, its results can be trusted, and every check
-    /// that applies was satisfied.
-    pub fn passed(&self) -> bool {
-        self.end == End::Reached
-            && self.untrusted.is_empty()
-            && self
-                .checks
-                .iter()
-                .all(|check| check.passed || !check.applies)
-    }
-}
-
-/// Runs a plan to its end and leaves a complete run directory.
-///
-/// # Errors
-/// Returns an error if the run could not start. Later failures are in the summary and in the
-/// results, with all data recorded until then.
-pub fn run(plan: &Plan, options: RunOptions) -> Result<Summary, RunError> {
-    match plan.placement.is_spread() {
-        true => coordinate(plan, options),
-        false => run_here(plan, options, &SoleNode::default()),
-    }
-}
 
 /// Executes the share of a node, which is the whole plan if the run has no other nodes.
 pub(crate) fn run_here(
@@ -116,15 +41,7 @@ pub(crate) fn run_here(
     options: RunOptions,
     membership: &dyn Membership,
 ) -> Result<Summary, RunError> {
-    let directory = match options.replace {
-        true => RunDirectory::replace(&options.directory)?,
-        false => RunDirectory::create(&options.directory)?,
-    };
-    directory.set_room_aside()?;
-    let scenario = plan.to_toml();
-    directory.write_scenario(&scenario)?;
-    let mut manifest = Manifest::begin(&plan.name, plan.seed, civil_now(), scenario.as_bytes());
-    manifest.time_mode = plan.time.mode.to_string();
+    let (directory, mut manifest) = open(plan, &options)?;
     manifest.environment = usual_environment();
     manifest.inherited = inherited(plan);
     directory.write_manifest(&manifest)?;
@@ -148,16 +65,7 @@ pub(crate) fn run_here(
             Err(error)
         }
         Err(error) => {
-            manifest.outcome = match interrupted.load(Ordering::SeqCst) {
-                true => Outcome::Interrupted,
-                false => Outcome::Failed,
-            };
-            manifest.culprit = Some(error.to_string());
-            manifest.ended = Some(civil_now());
-            // The reason why the start failed takes precedence over errors while the results are
-            // closed.
-            let _ = directory.use_room_aside();
-            let _ = directory.write_manifest(&manifest);
+            note_failure(&directory, manifest, &error, &interrupted);
             Err(error)
         }
     }
@@ -376,8 +284,3 @@ const MANY: usize = 16;
 
 /// Number of threads that start programs concurrently.
 const AT_ONCE: usize = 8;
-
-pub(crate) fn civil_now() -> Instant<Utc> {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    Instant::from_ns(since.map_or(0, |since| since.as_nanos() as i64))
-}

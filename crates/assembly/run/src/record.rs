@@ -12,7 +12,7 @@ use timeloom_scenario::{Attack, NETWORK};
 use timeloom_time::{Duration, Instant, Virtual};
 use tracing::debug;
 
-use crate::agent::AgreedPause;
+use crate::agreed::AgreedPause;
 use crate::node::NodeName;
 use crate::spoofing::Spoofed;
 use crate::verdict::Reporter;

@@ -6,12 +6,13 @@ mod captures;
 mod ending;
 mod engine;
 mod engines;
+mod history;
 mod message;
 mod process;
+mod surroundings;
 mod tcp_timers;
 mod traffic;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -20,31 +21,30 @@ use timeloom_emulation::{
     Address, ArrivalCallback, EngineGroup, FollowedClock, PacketOptions, PacketPort, Port, Portals,
     Tap,
 };
-use timeloom_fabric::{Fabric, LossDetection, VirtualCubic};
+use timeloom_fabric::{Fabric, LossDetection};
 use timeloom_guest::Clock;
 use timeloom_net::{Node, Owner};
 use timeloom_results::Caveat;
-use timeloom_results::{NodeKind, RunDirectory, Topology};
+use timeloom_results::{NodeKind, Topology};
 use timeloom_scenario::{EngineFailure, Fault, Mode, NETWORK, Parts, Plan, Simulated};
-use timeloom_time::{ClockMap, Instant, Utc, Virtual, Wall};
+use timeloom_time::{ClockMap, Instant, Virtual, Wall};
 
 use crate::awaited;
 use crate::error::RunError;
 use crate::network;
 use crate::network_signals::{self, Speaker};
-use crate::node::Membership;
 use crate::placed::secret::draw;
 use crate::record::RunRecorder;
-use crate::verdict::Reporter;
 pub use alone::{EngineError, serve_engine};
 use captures::Captures;
 use ending::Closing;
 use engine::{Engine, EngineReport, Outlets, Pacing, Running};
 use engines::Lines;
-pub(crate) use engines::of_virtual_time;
+use history::Known;
 use message::{ClockNow, Sort, Start};
 pub(crate) use process::EngineConnections;
-use process::{Known, Process, Sinks};
+use process::{Process, Sinks};
+pub(crate) use surroundings::Surroundings;
 pub(crate) use tcp_timers::AskedOfTcp;
 use traffic::Flow;
 
@@ -93,26 +93,6 @@ impl FollowedClock for SessionClock {
     fn awake(&self) {
         self.idle.store(false, Ordering::SeqCst);
     }
-}
-
-/// Environment in which a network starts.
-pub(crate) struct Surroundings<'a> {
-    pub(crate) fabric: &'a Fabric,
-    pub(crate) directory: &'a RunDirectory,
-    pub(crate) clock: &'a Arc<Clock>,
-    pub(crate) civil_start: Instant<Utc>,
-    pub(crate) run_recorder: &'a RunRecorder,
-    pub(crate) reporter: &'a Reporter,
-    /// Path of the program `timeloom`, which runs as the process of an engine.
-    pub(crate) timeloom: &'a Path,
-    /// True if the processes of engines write their logs as JSON.
-    pub(crate) log_json: bool,
-    /// Set by the caller to end the run.
-    pub(crate) interrupted: &'a Arc<AtomicBool>,
-    /// Membership of this node, which has all engines of the network or one of them.
-    pub(crate) membership: &'a dyn Membership,
-    /// CUBIC of the hosts' kernels, which follows the network's time.
-    pub(crate) cubic: Option<&'a Arc<VirtualCubic>>,
 }
 
 impl Network {

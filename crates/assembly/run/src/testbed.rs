@@ -16,7 +16,7 @@ use timeloom_scenario::{Host, Plan};
 use timeloom_sys::wall_now;
 use timeloom_time::{Instant, Virtual};
 
-use crate::agent::dilate_all;
+use crate::agreed::dilate_all;
 use crate::awaited::Components;
 use crate::containers::TIMELINES;
 use crate::error::RunError;

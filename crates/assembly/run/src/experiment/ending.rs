@@ -16,12 +16,13 @@ use timeloom_results::{
 use timeloom_scenario::Plan;
 use timeloom_time::{Duration, Instant, Virtual};
 
-use super::{Progress, Run, Summary};
+use super::Run;
 use crate::error::RunError;
 use crate::hosts::Hosts;
 use crate::judgement::{close, judge};
 use crate::placed::tell;
 use crate::simulated::AskedOfTcp;
+use crate::summary::{Progress, Summary};
 use crate::timelines;
 use crate::verdict::{End, Reporter};
 

@@ -10,11 +10,12 @@ use timeloom_results::{Caveat, Manifest, Remedy, RunDirectory};
 use timeloom_scenario::{Mode, Plan};
 use timeloom_time::{Instant, Virtual};
 
-use super::{Run, RunOptions};
+use super::Run;
 use crate::containers::{Containers, is_inside};
 use crate::error::RunError;
 use crate::kernel_timers::{self, KernelTimers};
 use crate::node::Membership;
+use crate::options::RunOptions;
 use crate::outputs::Logs;
 use crate::record::RunRecorder;
 use crate::simulated::{Network, Surroundings, built};

@@ -22,7 +22,7 @@ use timeloom_results::{Caveat, Remedy};
 use timeloom_scenario::{Plan, Simulated, TunnelEnd};
 use timeloom_time::{ClockMap, Dilation, Instant, Virtual, Wall};
 
-use crate::agent::AgreedSession;
+use crate::agreed::{self, AgreedSession};
 use crate::awaited::{AwaitedPeers, Components};
 use crate::error::RunError;
 use crate::network;
@@ -139,7 +139,7 @@ impl AgentMembership {
         Settings {
             // The plan's dilations are within the bounds.
             dilation: Dilation::new(plan.time.dilation).unwrap_or(Dilation::ONE),
-            ..crate::agent::settings(placement.look_ahead, placement.patience)
+            ..agreed::settings(placement.look_ahead, placement.patience)
         }
     }
 

@@ -31,8 +31,9 @@ use super::scratch::{Scratch, sweep};
 use super::secret::Secret;
 use super::transfer::{MOST_BYTES_IN_ALL, new_below, receive};
 use crate::channel::{Receiver, Sender, Side, greet};
-use crate::experiment::{RunOptions, run_here};
+use crate::experiment::run_here;
 use crate::node::{EngineLine, EngineLines, NodeName, ReadyBoard};
+use crate::options::RunOptions;
 
 /// Clock that agents share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

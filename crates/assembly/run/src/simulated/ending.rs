@@ -9,7 +9,7 @@ use timeloom_results::{Caveat, Remedy};
 use timeloom_scenario::Parts;
 use timeloom_time::Duration;
 
-use super::process::{Absence, Known};
+use super::history::{Absence, Known};
 use super::tcp_timers;
 use crate::record::RunRecorder;
 

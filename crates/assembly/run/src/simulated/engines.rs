@@ -13,12 +13,13 @@ use timeloom_emulation::peering::{Endpoint, Ring, Socket};
 use timeloom_net::Owner;
 use timeloom_scenario::{EngineFailure, EngineMode, Parts};
 use timeloom_sys::wall_now;
-use timeloom_time::{Duration, Rate};
+use timeloom_time::Duration;
 
-use super::Surroundings;
 use super::engine::{Engine, EngineLinks};
+use super::surroundings::Surroundings;
+use crate::agreed::of_virtual_time;
+use crate::civil::civil_now;
 use crate::error::RunError;
-use crate::experiment::civil_now;
 use crate::node::EngineLines;
 use crate::record::RunRecorder;
 use crate::verdict::Reporter;
@@ -136,16 +137,6 @@ pub(super) fn ways_to_agents(
         give_up: Some(Arc::clone(around.interrupted)),
         late: false,
     })
-}
-
-/// Returns the virtual time that a clock of this rate shows in `apart` of wall time, rounded up.
-pub(crate) fn of_virtual_time(apart: Duration, rate: Rate) -> Duration {
-    let apart = rate.apply(apart.as_ns().max(0).unsigned_abs());
-    match i64::try_from(apart) {
-        Ok(ns) if rate == Rate::ONE || ns == 0 => Duration::from_ns(ns),
-        Ok(ns) => Duration::from_ns(ns.saturating_add(1)),
-        Err(_) => Duration::MAX,
-    }
 }
 
 /// Checks that packets to another agent's engine can arrive in time although the clocks of the two

@@ -7,7 +7,7 @@ use timeloom_net::{Node, Owner};
 use timeloom_scenario::{Plan, Simulated};
 
 use super::engine::EngineReport;
-use super::process::Known;
+use super::history::Known;
 use crate::flow_stats::FlowStats;
 use crate::record::RunRecorder;
 

@@ -9,9 +9,10 @@ use std::time::{Duration as StdDuration, Instant as StdInstant};
 use timeloom_time::{Instant, Virtual};
 
 use super::super::engine::EngineReport;
+use super::super::history::Absence;
 use super::super::message::{FromEngine, Piece};
 use super::Sinks;
-use super::connection::{Absence, EngineConnection, Seed, lock};
+use super::connection::{EngineConnection, Seed, lock};
 use super::membership::EngineState;
 use crate::channel::{Content, Receiver};
 use crate::network_signals::NetworkObservation;
