@@ -12,7 +12,6 @@ use timeloom_plant::PausedPlant;
 use timeloom_time::Duration;
 use tracing::debug;
 
-use crate::placed::AgentBus;
 use crate::quiescence::Quiescence;
 
 /// Components of a run. They are added while the run is prepared.
@@ -23,8 +22,11 @@ pub(crate) struct Components {
     plants: OnceLock<Vec<(String, Weak<PausedPlant>)>>,
     engines: OnceLock<Engines>,
     quiescence: OnceLock<Quiescence>,
-    agents: OnceLock<Arc<AgentBus>>,
+    peers: OnceLock<AwaitedPeers>,
 }
+
+/// Function that lists the other nodes for which a pause waits.
+pub(crate) type AwaitedPeers = Box<dyn Fn() -> Vec<AwaitedMachine> + Send + Sync>;
 
 /// Engines of a simulated network that announce their next event.
 pub(crate) struct Engines {
@@ -56,8 +58,8 @@ impl Components {
         let _ = self.quiescence.set(quiescence);
     }
 
-    pub(crate) fn have_agents(&self, agents: Arc<AgentBus>) {
-        let _ = self.agents.set(agents);
+    pub(crate) fn have_peers(&self, peers: AwaitedPeers) {
+        let _ = self.peers.set(peers);
     }
 
     /// Returns the components that are awaited. Time waits for those of the run itself only if it
@@ -74,8 +76,8 @@ impl Components {
             let busy_for = plant.upgrade().and_then(|plant| plant.busy_for());
             awaited.extend(busy_for.map(|busy_for| plant_computes(name, busy_for)));
         }
-        let agents = self.agents.get().map(|agents| agents.awaited());
-        awaited.extend(agents.into_iter().flatten().map(agent));
+        let peers = self.peers.get().map(|peers| peers());
+        awaited.extend(peers.into_iter().flatten().map(agent));
         if skips {
             let quiescence = self.quiescence.get().map(Quiescence::awaited);
             awaited.extend(quiescence.into_iter().flatten());

@@ -9,7 +9,7 @@ use timeloom_scenario::Plan;
 use timeloom_timeline::shm::MachineFrequency;
 
 use crate::hosts::Hosts;
-use crate::record::{LOCAL, RunRecorder};
+use crate::record::RunRecorder;
 
 /// A host and the processor whose frequency its core follows.
 struct Follower<'a> {
@@ -80,8 +80,7 @@ impl Follower<'_> {
 /// Records that the processor's frequency can no longer be read. The host's core keeps the last
 /// frequency that was read.
 fn lost(run_recorder: &RunRecorder, host: &str, error: &timeloom_timeline::shm::NoFrequency) {
-    run_recorder.event(
-        LOCAL,
+    run_recorder.own_event(
         host,
         "clock",
         &format!("its core keeps its last frequency: {error}"),

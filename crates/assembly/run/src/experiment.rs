@@ -5,7 +5,6 @@ mod preparing;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration as StdDuration;
@@ -13,119 +12,36 @@ use std::time::Duration as StdDuration;
 use timeloom_bus::Bus;
 use timeloom_emulation::Tunnels;
 use timeloom_fabric::Fabric;
-use timeloom_guest::{Compute, GranterCheck, HoldError, Session, UnhandledCall};
-use timeloom_results::{
-    Caveat, CheckResult, ClockAction, Manifest, Outcome, Recorder, RunDirectory,
-};
-use timeloom_scenario::{OpenFlow, Places, Plan, Program};
+use timeloom_guest::{Compute, GranterCheck, Session};
+use timeloom_results::{Manifest, Recorder, RunDirectory};
+use timeloom_scenario::{OpenFlow, Plan, Program};
 use timeloom_sys::environment;
-use timeloom_time::{Duration, Instant, Utc, Virtual};
+use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::containers::Containers;
 use crate::error::RunError;
 use crate::kernel_timers::KernelTimers;
 use crate::names::Identities;
+use crate::node::Membership;
+use crate::opening::{note_failure, open};
+use crate::options::RunOptions;
 use crate::outputs::Logs;
-use crate::placed::{AgentMembership, coordinate};
-use crate::programs::{Busy, ReadyBoard, Stage, in_thread};
+use crate::programs::{Busy, Stage, in_thread};
 use crate::quiescence::Quiescence;
 use crate::record::RunRecorder;
 use crate::simulated::Network;
+use crate::summary::{Progress, Summary};
 use crate::testbed::ControlEndpoint;
 use crate::verdict::{End, Verdict};
 use crate::{hosts, python, timelines};
 
-/// Inputs of a run besides its plan.
-pub struct RunOptions {
-    /// Run directory to create.
-    pub directory: PathBuf,
-    /// If true, an earlier run in that directory is deleted; otherwise it is an error.
-    pub replace: bool,
-    /// Path of the program `timeloom`, which runs the daemons of the scenario's timelines.
-    pub timeloom: PathBuf,
-    /// Positions of the scenario's parts in its file, or `None` if the scenario was not read from a
-    /// file. Used to report signals that a plant turns out not to have.
-    pub places: Option<Places>,
-    /// Name of the session for `timeloom query` and other commands.
-    pub session: String,
-    /// Set by the caller (Ctrl-C, SIGTERM) to end the run.
-    pub interrupted: Arc<AtomicBool>,
-    /// True if processes that the run starts for itself write their logs as JSON.
-    pub log_json: bool,
-    /// Called about twice a second.
-    pub progress: Box<dyn FnMut(&Progress)>,
-    /// Called with messages for the user.
-    pub warn: Arc<dyn Fn(String) + Send + Sync>,
-}
-
-/// Progress of a run.
-#[derive(Clone, Copy, Debug)]
-pub struct Progress {
-    /// Virtual time that has passed.
-    pub virtual_time: Duration,
-    /// Planned virtual duration of the run.
-    pub planned: Duration,
-    /// Wall time since the clock was started.
-    pub wall: Duration,
-    /// Part of `wall` during which the clock was stopped.
-    pub paused: Duration,
-}
-
-/// Result of a run that has ended.
-#[derive(Clone, Debug)]
-pub struct Summary {
-    /// Reason why the run ended.
-    pub end: End,
-    /// Results of the scenario's checks.
-    pub checks: Vec<CheckResult>,
-    /// Virtual and wall time at the end.
-    pub progress: Progress,
-    /// System calls of programs that carried time and were not virtualised.
-    pub unhandled: Vec<UnhandledCall>,
-    /// Reasons why the check results cannot be trusted.
-    pub untrusted: Vec<Caveat>,
-}
-
-impl Summary {
-    /// Returns true if the run reached its planned end, its results can be trusted, and every check
-    /// that applies was satisfied.
-    pub fn passed(&self) -> bool {
-        self.end == End::Reached
-            && self.untrusted.is_empty()
-            && self
-                .checks
-                .iter()
-                .all(|check| check.passed || !check.applies)
-    }
-}
-
-/// Runs a plan to its end and leaves a complete run directory.
-///
-/// # Errors
-/// Returns an error if the run could not start. Later failures are in the summary and in the
-/// results, with all data recorded until then.
-pub fn run(plan: &Plan, options: RunOptions) -> Result<Summary, RunError> {
-    match plan.placement.is_spread() {
-        true => coordinate(plan, options),
-        false => run_here(plan, options, None),
-    }
-}
-
-/// Performs the run of [`run`] on this machine, which may be one of several (`membership`).
+/// Executes the share of a node, which is the whole plan if the run has no other nodes.
 pub(crate) fn run_here(
     plan: &Plan,
     options: RunOptions,
-    membership: Option<&AgentMembership>,
+    membership: &dyn Membership,
 ) -> Result<Summary, RunError> {
-    let directory = match options.replace {
-        true => RunDirectory::replace(&options.directory)?,
-        false => RunDirectory::create(&options.directory)?,
-    };
-    directory.set_room_aside()?;
-    let scenario = plan.to_toml();
-    directory.write_scenario(&scenario)?;
-    let mut manifest = Manifest::begin(&plan.name, plan.seed, civil_now(), scenario.as_bytes());
-    manifest.time_mode = plan.time.mode.to_string();
+    let (directory, mut manifest) = open(plan, &options)?;
     manifest.environment = usual_environment();
     manifest.inherited = inherited(plan);
     directory.write_manifest(&manifest)?;
@@ -149,16 +65,7 @@ pub(crate) fn run_here(
             Err(error)
         }
         Err(error) => {
-            manifest.outcome = match interrupted.load(Ordering::SeqCst) {
-                true => Outcome::Interrupted,
-                false => Outcome::Failed,
-            };
-            manifest.culprit = Some(error.to_string());
-            manifest.ended = Some(civil_now());
-            // The reason why the start failed takes precedence over errors while the results are
-            // closed.
-            let _ = directory.use_room_aside();
-            let _ = directory.write_manifest(&manifest);
+            note_failure(&directory, manifest, &error, &interrupted);
             Err(error)
         }
     }
@@ -191,7 +98,7 @@ fn inherited(plan: &Plan) -> Vec<String> {
 /// Fields are dropped in this order: clients before their servers, and the session last.
 struct Run<'a> {
     plan: &'a Plan,
-    membership: Option<&'a AgentMembership>,
+    membership: &'a dyn Membership,
     directory: &'a RunDirectory,
     logs: Logs<'a>,
     devices: Vec<timeloom_plant::modbus::ModbusDevice>,
@@ -221,10 +128,6 @@ impl<'a> Run<'a> {
     fn go(self, mut options: RunOptions, manifest: Manifest) -> Result<Summary, RunError> {
         let over = AtomicBool::new(false);
         let reporter = self.verdict.reporter();
-        let own = ReadyBoard::default();
-        let ready = self
-            .membership
-            .map_or(&own, |membership| &*membership.ready);
         let quiescence = Quiescence::new()?;
         let components = self.control_endpoint.components();
         components.have_quiescence(quiescence.clone());
@@ -241,7 +144,7 @@ impl<'a> Run<'a> {
             run_recorder: &self.run_recorder,
             reporter: &reporter,
             over: &over,
-            ready,
+            ready: self.membership.ready(),
             quiescence: &quiescence,
             busy: Busy::default(),
             planned_end,
@@ -256,9 +159,7 @@ impl<'a> Run<'a> {
             self.schedule(scope, &stage);
             let clock = self.session.clock();
             let (began, paused_before) = (clock.wall(), clock.paused_total());
-            if self.membership.is_none() {
-                self.run_recorder.clock_edge(ClockAction::Start);
-            }
+            self.membership.get_ready(&self.run_recorder, components);
             if self.plan.time.skips() {
                 if let Some(ahead) = self.network.as_ref().and_then(Network::ahead) {
                     self.session.let_go_ahead(ahead);
@@ -270,14 +171,9 @@ impl<'a> Run<'a> {
                     quiescence.is_free() && idle.is_none_or(|idle| idle.load(Ordering::SeqCst))
                 });
             }
-            if self.membership.is_some() {
-                components.enter(Some("waiting for the other agents"));
-            }
-            let go = || match self.membership {
-                Some(membership) => membership
+            let go = || {
+                self.membership
                     .begin(&self.session, &self.run_recorder, &options.interrupted)
-                    .map_err(HoldError::other),
-                None => self.session.resume().map_err(HoldError::from),
             };
             if let Err(error) = self.control_endpoint.begin(go)
                 && !options.interrupted.load(Ordering::SeqCst)
@@ -315,7 +211,7 @@ impl<'a> Run<'a> {
                     Some(GranterCheck::GaveUp(text)) => reporter.failed("granter", text),
                     Some(GranterCheck::Fine) | None => {}
                 }
-                if let Some(why) = self.membership.and_then(|it| it.bus.halted()) {
+                if let Some(why) = self.membership.halted() {
                     reporter.failed("pause bus", why.to_string());
                 }
                 if let Some(trouble) = self.fabric.trouble() {
@@ -388,8 +284,3 @@ const MANY: usize = 16;
 
 /// Number of threads that start programs concurrently.
 const AT_ONCE: usize = 8;
-
-pub(crate) fn civil_now() -> Instant<Utc> {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    Instant::from_ns(since.map_or(0, |since| since.as_nanos() as i64))
-}

@@ -3,8 +3,9 @@
 use timeloom_results::{CheckResult, Manifest, MeasuredValue, Outcome, RunDirectory};
 use timeloom_scenario::Plan;
 
+use crate::civil::civil_now;
 use crate::error::RunError;
-use crate::experiment::{Summary, civil_now};
+use crate::summary::Summary;
 use crate::verdict::End;
 
 /// Evaluates the plan's checks on the signals that the run recorded.

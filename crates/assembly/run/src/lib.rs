@@ -11,10 +11,13 @@
 #![forbid(unsafe_code)]
 
 pub mod agent;
+mod agreed;
 mod awaited;
 mod channel;
+mod civil;
 pub mod compare;
 mod containers;
+mod coordinator;
 mod cores;
 mod devices;
 mod error;
@@ -30,7 +33,10 @@ mod machines;
 mod names;
 mod network;
 mod network_signals;
+mod node;
 mod numbers;
+mod opening;
+mod options;
 mod outputs;
 mod pause_bus;
 mod placed;
@@ -47,17 +53,20 @@ mod seeds;
 mod servers;
 mod simulated;
 mod spoofing;
+mod summary;
 pub mod sweep;
 mod testbed;
 mod timelines;
 mod verdict;
 
+pub use coordinator::run;
 pub use error::RunError;
-pub use experiment::{Progress, RunOptions, Summary, run};
+pub use options::RunOptions;
 #[doc(hidden)]
 pub use placed::fuzzing;
 pub use plants::signals_of;
 pub use python::{ProvidedPackage, PythonCommand};
 pub use simulated::{EngineError, serve_engine};
+pub use summary::{Progress, Summary};
 pub use testbed::PausedTestbed;
 pub use verdict::End;

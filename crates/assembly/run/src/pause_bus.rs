@@ -8,7 +8,7 @@ use timeloom_guest::Session;
 use timeloom_scenario::{Mode, Plan};
 use timeloom_time::Duration;
 
-use crate::placed::AgentMembership;
+use crate::node::Membership;
 use crate::record::{ClockSink, RunRecorder};
 use crate::testbed::PausedTestbed;
 use crate::verdict::Reporter;
@@ -21,7 +21,7 @@ pub(crate) fn build(
     run_recorder: &RunRecorder,
     reporter: Reporter,
     warn: &Arc<dyn Fn(String) + Send + Sync>,
-    membership: Option<&AgentMembership>,
+    membership: &dyn Membership,
 ) -> Bus {
     let testbed: Arc<dyn Testbed> = match plan.time.mode {
         Mode::Virtual | Mode::Skip | Mode::Stepped => Arc::new(PausedTestbed(Arc::clone(session))),
@@ -31,12 +31,9 @@ pub(crate) fn build(
         }
     };
     let warn = Arc::clone(warn);
-    let mut bus = Bus::builder(testbed);
-    if let Some(membership) = membership {
-        let wire = Arc::clone(&membership.bus);
-        bus = bus.host(membership.name.as_str()).wire(move |_, _| wire);
-    }
-    bus.records(ClockSink(run_recorder.clone()))
+    membership
+        .wire(Bus::builder(testbed))
+        .records(ClockSink(run_recorder.clone()))
         .watch(LONG_STAND, move |stand: LongPause| {
             let holders: Vec<String> = stand
                 .holders

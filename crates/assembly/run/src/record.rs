@@ -12,7 +12,8 @@ use timeloom_scenario::{Attack, NETWORK};
 use timeloom_time::{Duration, Instant, Virtual};
 use tracing::debug;
 
-use crate::agent::AgreedPause;
+use crate::agreed::AgreedPause;
+use crate::node::NodeName;
 use crate::spoofing::Spoofed;
 use crate::verdict::Reporter;
 
@@ -23,8 +24,8 @@ pub(crate) struct RunRecorder {
     recorder: Arc<Recorder>,
     clock: Arc<Clock>,
     reporter: Reporter,
-    /// Name of this machine, for columns that distinguish machines.
-    machine: Arc<str>,
+    /// Name of this node, for columns that distinguish machines.
+    node: NodeName,
     /// Time of the last flush for a reader.
     flushed: Arc<Mutex<Option<std::time::Instant>>>,
 }
@@ -53,26 +54,28 @@ pub(crate) enum Note {
     },
 }
 
-/// Name of the machine that started a run, in results that distinguish machines.
-pub(crate) const LOCAL: &str = "local";
-
 impl RunRecorder {
     pub(crate) fn new(
         recorder: Arc<Recorder>,
         clock: Arc<Clock>,
         reporter: Reporter,
-        machine: &str,
+        node: NodeName,
     ) -> Self {
         Self {
             recorder,
             clock,
             reporter,
-            machine: machine.into(),
+            node,
             flushed: Arc::default(),
         }
     }
 
-    /// Records an event at the current instant, for a host or for this machine ([`LOCAL`]).
+    /// Records an event of this node at the current instant.
+    pub(crate) fn own_event(&self, source: &str, kind: &str, text: &str) {
+        self.event(self.node.as_str(), source, kind, text);
+    }
+
+    /// Records an event of a host at the current instant.
     pub(crate) fn event(&self, host: &str, source: &str, kind: &str, text: &str) {
         debug!(
             host,
@@ -82,14 +85,10 @@ impl RunRecorder {
             virtual_ns = self.clock.now().as_ns(),
             "event"
         );
-        let host = match host {
-            LOCAL => Arc::clone(&self.machine),
-            host => host.into(),
-        };
         self.check(self.recorder.event(&EventRow {
             t_virtual: self.clock.now(),
             t_wall: self.clock.wall(),
-            host,
+            host: host.into(),
             source: source.into(),
             kind: kind.into(),
             text: text.into(),
@@ -137,7 +136,7 @@ impl RunRecorder {
         self.check(self.recorder.event(&EventRow {
             t_virtual: at,
             t_wall: self.clock.wall(),
-            host: Arc::clone(&self.machine),
+            host: self.node.to_row(),
             source: source.into(),
             kind: kind.into(),
             text: text.into(),
@@ -161,7 +160,7 @@ impl RunRecorder {
         self.check(self.recorder.signal(&SignalRow {
             t_virtual: sample.t,
             t_wall: self.clock.wall(),
-            host: Arc::clone(&self.machine),
+            host: self.node.to_row(),
             source: Arc::clone(plant),
             name: sample.signal.into(),
             value: sample.value,
@@ -180,7 +179,7 @@ impl RunRecorder {
         self.check(self.recorder.signal(&SignalRow {
             t_virtual: at,
             t_wall: self.clock.wall(),
-            host: Arc::clone(&self.machine),
+            host: self.node.to_row(),
             source: NETWORK.into(),
             name: Arc::clone(name),
             value,
@@ -282,7 +281,7 @@ impl RunRecorder {
             seq: 0,
             t_virtual: self.clock.now(),
             t_wall: self.clock.wall(),
-            host: Arc::clone(&self.machine),
+            host: self.node.to_row(),
             action,
             requester: "timeloom".into(),
             reason: reason.into(),
@@ -297,7 +296,7 @@ impl RunRecorder {
             seq: pause.number,
             t_virtual: pause.at,
             t_wall,
-            host: Arc::clone(&self.machine),
+            host: self.node.to_row(),
             reason: action.as_str().into(),
             action,
             requester: "agents".into(),
@@ -330,7 +329,7 @@ impl RunRecorder {
         ];
         for (name, length) in signals {
             if let Some(length) = length {
-                self.host_sample(&self.machine, pause.at, name, length.as_s_f64(), "s");
+                self.host_sample(&self.node.to_row(), pause.at, name, length.as_s_f64(), "s");
             }
         }
     }

@@ -6,12 +6,13 @@ mod captures;
 mod ending;
 mod engine;
 mod engines;
+mod history;
 mod message;
 mod process;
+mod surroundings;
 mod tcp_timers;
 mod traffic;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -20,30 +21,29 @@ use timeloom_emulation::{
     Address, ArrivalCallback, EngineGroup, FollowedClock, PacketOptions, PacketPort, Port, Portals,
     Tap,
 };
-use timeloom_fabric::{Fabric, LossDetection, VirtualCubic};
+use timeloom_fabric::{Fabric, LossDetection};
 use timeloom_guest::Clock;
 use timeloom_net::{Node, Owner};
 use timeloom_results::Caveat;
-use timeloom_results::{NodeKind, RunDirectory, Topology};
+use timeloom_results::{NodeKind, Topology};
 use timeloom_scenario::{EngineFailure, Fault, Mode, NETWORK, Parts, Plan, Simulated};
-use timeloom_time::{ClockMap, Instant, Utc, Virtual, Wall};
+use timeloom_time::{ClockMap, Instant, Virtual, Wall};
 
 use crate::awaited;
 use crate::error::RunError;
 use crate::network;
 use crate::network_signals::{self, Speaker};
-use crate::placed::AgentMembership;
 use crate::record::RunRecorder;
-use crate::verdict::Reporter;
 pub use alone::{EngineError, serve_engine};
 use captures::Captures;
 use ending::Closing;
 use engine::{Engine, EngineReport, Outlets, Pacing, Running};
 use engines::Lines;
-pub(crate) use engines::of_virtual_time;
+use history::Known;
 use message::{ClockNow, Sort, Start};
 pub(crate) use process::EngineConnections;
-use process::{Known, Process, Sinks};
+use process::{Process, Sinks};
+pub(crate) use surroundings::Surroundings;
 pub(crate) use tcp_timers::AskedOfTcp;
 use timeloom_sys::seal::draw;
 use traffic::Flow;
@@ -95,27 +95,6 @@ impl FollowedClock for SessionClock {
     }
 }
 
-/// Environment in which a network starts.
-pub(crate) struct Surroundings<'a> {
-    pub(crate) fabric: &'a Fabric,
-    pub(crate) directory: &'a RunDirectory,
-    pub(crate) clock: &'a Arc<Clock>,
-    pub(crate) civil_start: Instant<Utc>,
-    pub(crate) run_recorder: &'a RunRecorder,
-    pub(crate) reporter: &'a Reporter,
-    /// Path of the program `timeloom`, which runs as the process of an engine.
-    pub(crate) timeloom: &'a Path,
-    /// True if the processes of engines write their logs as JSON.
-    pub(crate) log_json: bool,
-    /// Set by the caller to end the run.
-    pub(crate) interrupted: &'a Arc<AtomicBool>,
-    /// State shared with the other agents if this run is one agent's share, in which case it has
-    /// one engine of the whole network. `None` on a single machine.
-    pub(crate) membership: Option<&'a AgentMembership>,
-    /// CUBIC of the hosts' kernels, which follows the network's time.
-    pub(crate) cubic: Option<&'a Arc<VirtualCubic>>,
-}
-
 impl Network {
     /// Starts this machine's part of the simulated network, and connects the fabric's stations to
     /// it.
@@ -124,10 +103,7 @@ impl Network {
         simulated: Simulated,
         around: &Surroundings<'_>,
     ) -> Result<Self, RunError> {
-        let own = around
-            .membership
-            .map(|membership| place(&simulated, membership));
-        let own = own.transpose()?;
+        let own = around.membership.engine(&simulated)?;
         let run_recorder = around.run_recorder;
         let captures = Captures::start(
             plan,
@@ -138,7 +114,7 @@ impl Network {
         )?;
         let (signals, topology) = network_signals::start(plan, &simulated, run_recorder);
         around.directory.write_topology(&topology)?;
-        run_recorder.event("local", NETWORK, "topology", &counted(&topology));
+        run_recorder.own_event(NETWORK, "topology", &counted(&topology));
         let traffic = Flow::all(plan, &simulated);
         let speakers = (0..).zip(signals.speakers);
         // Engines of other agents deliver their samples on their own machines.
@@ -173,7 +149,8 @@ impl Network {
         captures: &Captures,
         around: &Surroundings<'_>,
     ) -> Result<(), RunError> {
-        let several = self.parts.as_ref().filter(|_| around.membership.is_none());
+        let mut remote = around.membership.engine_lines();
+        let several = self.parts.as_ref().filter(|_| remote.is_none());
         let lines = several.map(Lines::of_rings).transpose();
         let mut lines = lines.map_err(no_line)?;
         let follow = SessionClock {
@@ -181,7 +158,7 @@ impl Network {
             idle: Arc::clone(&self.idle),
         };
         let announces = plan.time.skips() || plan.time.mode == Mode::Stepped;
-        // An agent has one of the engines, which is a group of its own.
+        // One of the engines of a run over several nodes is a group of its own.
         let engines = several.map_or(1, |parts| parts.cut().engines());
         let is_whole = several.is_some();
         let group = || EngineGroup::new(engines, Box::new(follow.clone()));
@@ -207,9 +184,9 @@ impl Network {
                     Err(error) => return Err(failed(error)),
                 }
             }
-            let engine_links = match (around.membership, self.parts.as_ref()) {
-                (Some(membership), Some(parts)) => {
-                    Some(engines::ways_to_agents(engine, parts, membership, around)?)
+            let engine_links = match (remote.take(), self.parts.as_ref()) {
+                (Some(remote), Some(parts)) => {
+                    Some(engines::ways_to_agents(engine, parts, remote, around)?)
                 }
                 _ => lines
                     .as_mut()
@@ -360,7 +337,7 @@ impl Network {
             .collect();
         for (_, (ended, _)) in &ended {
             for (kind, text) in &ended.told {
-                run_recorder.event("local", "network", kind, text);
+                run_recorder.own_event("network", kind, text);
             }
         }
         traffic::tell(&self.traffic, &ended, run_recorder);
@@ -436,14 +413,6 @@ fn plugs(engine: Engine<'_>, fabric: &Fabric) -> Result<Vec<Plug>, RunError> {
         })
     };
     plugged(engine).map(plug).collect()
-}
-
-/// Returns the number of this agent's engine.
-fn place(simulated: &Simulated, membership: &AgentMembership) -> Result<Owner, RunError> {
-    let names = simulated.parts.as_ref().map_or(&[][..], |it| &it.names);
-    let own = (0..).zip(names).find(|(_, name)| **name == membership.name);
-    own.map(|(here, _)| here)
-        .ok_or_else(|| RunError::Plan(format!("agent {} has no engine", membership.name)))
 }
 
 /// Returns the topology of a plan's simulated network; `None` if it has none.

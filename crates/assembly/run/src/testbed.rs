@@ -16,13 +16,13 @@ use timeloom_scenario::{Host, Plan};
 use timeloom_sys::wall_now;
 use timeloom_time::{Instant, Virtual};
 
-use crate::agent::dilate_all;
+use crate::agreed::dilate_all;
 use crate::awaited::Components;
 use crate::containers::TIMELINES;
 use crate::error::RunError;
 use crate::names::Identities;
-use crate::placed::AgentMembership;
-use crate::record::{LOCAL, RunRecorder};
+use crate::node::Membership;
+use crate::record::RunRecorder;
 use crate::rights;
 use crate::simulated::EngineConnections;
 use crate::timelines::TimelineDaemon;
@@ -55,8 +55,8 @@ pub(crate) struct ControlEndpoint {
     begun: Mutex<bool>,
     /// True if pauses are agreed on with other machines.
     agreed: bool,
-    /// Minimum dilation, if a simulated network has engines on other machines; `None` if any
-    /// dilation is possible. The engines' bounds are for the dilation of the plan.
+    /// Least dilation, if a simulated network has engines on other machines; `None` if any
+    /// dilation is possible.
     least_dilation: Option<f64>,
     /// True if time skips in the plan's time mode.
     may_skip: bool,
@@ -126,7 +126,7 @@ impl ControlEndpoint {
     /// Creates the control. With `grants`, virtual time advances only by grants.
     pub(crate) fn new(
         session: Arc<Session>,
-        (bus, membership): (Bus, Option<&AgentMembership>),
+        (bus, membership): (Bus, &dyn Membership),
         may_skip: bool,
         grants: Option<Arc<Grants>>,
         directory: &Path,
@@ -136,10 +136,8 @@ impl ControlEndpoint {
             bus,
             hold: Mutex::new(None),
             begun: Mutex::new(false),
-            agreed: membership.is_some(),
-            least_dilation: membership
-                .filter(|it| it.whole.network.is_some())
-                .map(|it| it.whole.time.dilation),
+            agreed: membership.is_agreed(),
+            least_dilation: membership.least_dilation(),
             may_skip,
             stepped: grants.map(|grants| Granter {
                 grants,
@@ -381,7 +379,7 @@ impl Controlled for ControlEndpoint {
             let text = format!("by {requester}: {effect}");
             exec_context
                 .run_recorder
-                .event(LOCAL, "clock", "control", &text);
+                .own_event("clock", "control", &text);
         }
     }
 

@@ -16,12 +16,13 @@ use timeloom_results::{
 use timeloom_scenario::Plan;
 use timeloom_time::{Duration, Instant, Virtual};
 
-use super::{Progress, Run, Summary};
+use super::Run;
 use crate::error::RunError;
 use crate::hosts::Hosts;
 use crate::judgement::{close, judge};
 use crate::placed::tell;
 use crate::simulated::AskedOfTcp;
+use crate::summary::{Progress, Summary};
 use crate::timelines;
 use crate::verdict::{End, Reporter};
 
@@ -104,8 +105,7 @@ impl Run<'_> {
             doubts,
         } = ended;
         for doubt in &doubts {
-            self.run_recorder
-                .event("local", "timeloom", "untrusted", doubt);
+            self.run_recorder.own_event("timeloom", "untrusted", doubt);
         }
         manifest.untrusted.extend(doubts);
         let attacks = self.plan.attacks.iter().filter(|attack| attack.enabled);
@@ -163,14 +163,14 @@ impl Run<'_> {
         for call in &unhandled {
             let text = format!("{} × {}: {}", call.count, call.call, call.outcome);
             self.run_recorder
-                .event("local", &call.program, "not virtualised", &text);
+                .own_event(&call.program, "not virtualised", &text);
         }
         if self.plan.time.skips() {
             manifest.untrusted.extend(paced_otherwise(&unhandled));
         }
         if self.plan.time.compute == Compute::None {
             let (text, doubt) = told(&self.session.order());
-            self.run_recorder.event("local", "timeloom", "order", &text);
+            self.run_recorder.own_event("timeloom", "order", &text);
             manifest.degraded_modes.extend(doubt);
         }
         manifest.pauses = reckoning.pauses;

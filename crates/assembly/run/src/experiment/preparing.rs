@@ -10,13 +10,14 @@ use timeloom_results::{Caveat, Manifest, Remedy, RunDirectory};
 use timeloom_scenario::{Mode, Plan};
 use timeloom_time::{Instant, Virtual};
 
-use super::{Run, RunOptions};
+use super::Run;
 use crate::containers::{Containers, is_inside};
 use crate::error::RunError;
 use crate::kernel_timers::{self, KernelTimers};
+use crate::node::Membership;
+use crate::options::RunOptions;
 use crate::outputs::Logs;
-use crate::placed::AgentMembership;
-use crate::record::{LOCAL, RunRecorder};
+use crate::record::RunRecorder;
 use crate::simulated::{Network, Surroundings, built};
 use crate::testbed::{ControlEndpoint, ExecContext};
 use crate::verdict::Verdict;
@@ -31,7 +32,7 @@ impl<'a> Run<'a> {
     /// Returns an error if a part cannot be created. The parts created before are then removed.
     pub(super) fn prepare(
         plan: &'a Plan,
-        membership: Option<&'a AgentMembership>,
+        membership: &'a dyn Membership,
         options: &RunOptions,
         directory: &'a RunDirectory,
         manifest: &mut Manifest,
@@ -65,8 +66,7 @@ impl<'a> Run<'a> {
             }
         }
         machines::give_timelines(plan, &keepers, &options.timeloom, &mut machines);
-        if membership.is_none() {
-            // In a run over several agents, the machine that started the run stores the inputs.
+        if membership.stores_inputs() {
             inputs::keep(plan, directory, manifest)?;
         }
         directory.write_manifest(manifest)?;
@@ -80,7 +80,7 @@ impl<'a> Run<'a> {
             Arc::clone(&recorder),
             Arc::clone(session.clock()),
             verdict.reporter(),
-            membership.map_or(LOCAL, |membership| &membership.name),
+            membership.name(),
         );
         session.clock().on_host_change(run_recorder.host_sink());
         let bus = pause_bus::build(
@@ -103,18 +103,13 @@ impl<'a> Run<'a> {
         serve(&control_endpoint)?;
         let components = control_endpoint.components();
         components.enter(Some("building the network"));
-        if let Some(membership) = membership {
-            components.have_agents(Arc::clone(&membership.bus));
-        }
-        let whole = membership.map_or(plan, |membership| &membership.whole);
-        let ends = membership.map_or(&[][..], |membership| &membership.ends);
+        components.have_peers(membership.awaited());
+        let whole = membership.whole(plan);
+        let ends = membership.ends();
         let mut spec = network::specification(plan, ends);
-        if membership.is_some() {
-            // Two machines must not assign the same address to two stations.
-            let macs = network::macs(whole);
-            for station in &mut spec.stations {
-                station.mac = macs.get(&station.name).copied();
-            }
+        let macs = membership.macs();
+        for station in &mut spec.stations {
+            station.mac = macs.get(&station.name).copied();
         }
         let cubic = kernel_timers::start_cubic(plan);
         let fabric = Fabric::build(&spec)?;
@@ -170,10 +165,7 @@ impl<'a> Run<'a> {
             &reporter,
         )?;
         manifest.degraded_modes.extend(kernel_timers.lacks());
-        let tunnels = match membership {
-            Some(membership) => membership.lay_tunnels(&fabric, clock)?,
-            None => None,
-        };
+        let tunnels = membership.lay_tunnels(&fabric, clock)?;
         let writers = devices::writers(whole);
         let devices = devices::start(plan, &writers, &fabric, &plants, &run_recorder)?;
         let captures = outputs::captures(

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use data_encoding::HEXLOWER;
-use timeloom_results::{Incoming, Manifest, Outcome, RunDirectory, RunFailure};
+use timeloom_results::{Incoming, Manifest, RunDirectory, RunFailure};
 use timeloom_scenario::Plan;
 use timeloom_sys::seal::draw;
 use timeloom_time::{Duration, Instant};
@@ -26,9 +26,12 @@ use super::secret::{Secret, read_key};
 use super::serve::AgentTimeline;
 use super::transfer::{pack, receive, send};
 use crate::channel::{Receiver, Sender, Side, greet};
+use crate::civil::civil_now;
 use crate::error::RunError;
-use crate::experiment::{Progress, RunOptions, Summary, civil_now};
 use crate::judgement::{close, judge};
+use crate::opening::{note_failure, open};
+use crate::options::RunOptions;
+use crate::summary::{Progress, Summary};
 use crate::verdict::End;
 use crate::{inputs, simulated};
 
@@ -41,15 +44,7 @@ pub(crate) fn coordinate(plan: &Plan, options: RunOptions) -> Result<Summary, Ru
     let mut plan = plan.clone();
     // The civil time at virtual zero is fixed here, so that all agents show the same.
     plan.time.start.get_or_insert_with(civil_now);
-    let directory = match options.replace {
-        true => RunDirectory::replace(&options.directory)?,
-        false => RunDirectory::create(&options.directory)?,
-    };
-    let scenario = plan.to_toml();
-    directory.set_room_aside()?;
-    directory.write_scenario(&scenario)?;
-    let mut manifest = Manifest::begin(&plan.name, plan.seed, civil_now(), scenario.as_bytes());
-    manifest.time_mode = plan.time.mode.to_string();
+    let (directory, mut manifest) = open(&plan, &options)?;
     manifest.session_start = plan.time.start;
     directory.write_manifest(&manifest)?;
     // From here on, the manifest records how the run ended, even if a later step fails.
@@ -59,16 +54,7 @@ pub(crate) fn coordinate(plan: &Plan, options: RunOptions) -> Result<Summary, Ru
     let (agents, end) = match coordinated {
         Ok(done) => done,
         Err(error) => {
-            manifest.outcome = match interrupted.load(Ordering::SeqCst) {
-                true => Outcome::Interrupted,
-                false => Outcome::Failed,
-            };
-            manifest.culprit = Some(error.to_string());
-            manifest.ended = Some(civil_now());
-            // The reason why the start failed takes precedence over errors while the results are
-            // closed.
-            let _ = directory.use_room_aside();
-            let _ = directory.write_manifest(&manifest);
+            note_failure(&directory, manifest, &error, &interrupted);
             return Err(error);
         }
     };

@@ -9,28 +9,30 @@ use std::sync::{Arc, OnceLock};
 
 use timeloom_agreement::Settings;
 use timeloom_bus::{
-    AwaitedMachine, BoundSocket, BusPeer, Cause, DilatingWire, GpioPins, HaltReason, LineSettings,
-    MachineWire, NetworkedWire, TestbedError, UdpError, Wire,
+    AwaitedMachine, BoundSocket, BusBuilder, BusPeer, Cause, DilatingWire, GpioPins, HaltReason,
+    LineSettings, MachineWire, NetworkedWire, TestbedError, UdpError, Wire,
 };
 use timeloom_emulation::{
     FollowedClock, PacketOptions, PacketPort, TunnelConfig, TunnelKey, TunnelReport, Tunnels,
 };
-use timeloom_fabric::Fabric;
-use timeloom_guest::{Clock, Session};
+use timeloom_fabric::{Fabric, MacAddress};
+use timeloom_guest::{Clock, HoldError, Session};
+use timeloom_net::Owner;
 use timeloom_results::{Caveat, Remedy};
-use timeloom_scenario::{Plan, TunnelEnd};
-use timeloom_time::{ClockMap, Dilation, Duration, Instant, Virtual, Wall};
+use timeloom_scenario::{Plan, Simulated, TunnelEnd};
+use timeloom_time::{ClockMap, Dilation, Instant, Virtual, Wall};
 
-use crate::agent::AgreedSession;
+use crate::agreed::{self, AgreedSession};
+use crate::awaited::{AwaitedPeers, Components};
 use crate::error::RunError;
 use crate::network;
-use crate::programs::ReadyBoard;
+use crate::node::{EngineLines, Membership, NodeName, ReadyBoard};
 use crate::record::RunRecorder;
 
 /// State that an agent's run has in addition to its share of the plan.
 pub(crate) struct AgentMembership {
     /// Name of this agent in the run.
-    pub(crate) name: String,
+    pub(crate) name: NodeName,
     /// Whole plan, of which this agent runs a share.
     pub(crate) whole: Plan,
     /// This agent's ends of the links to other agents.
@@ -53,18 +55,8 @@ pub(crate) struct PeerLinks {
     pub(crate) key: TunnelKey,
     /// Addresses at which the other agents receive tunnelled frames, by agent.
     pub(crate) tunnels: BTreeMap<String, SocketAddr>,
-    /// Connections of this agent's engine to those of the other agents, by agent.
-    pub(crate) engines: BTreeMap<String, EngineLine>,
-    pub(crate) engine_key: [u8; 32],
-}
-
-/// Connection of this agent's engine to the engine of another agent.
-pub(crate) struct EngineLine {
-    pub(crate) socket: UdpSocket,
-    pub(crate) remote: SocketAddr,
-    /// Maximum offset between the clocks of the two machines. It is computed from the error bounds
-    /// that both stated while the run was prepared.
-    pub(crate) clocks_apart: Duration,
+    /// Connections of this agent's engine to those of the other agents.
+    pub(crate) engines: EngineLines,
 }
 
 /// Error because of which virtual time cannot start.
@@ -91,13 +83,8 @@ pub(crate) struct AgentBus {
 }
 
 impl AgentBus {
-    /// Returns the reason why the run has stopped for good; `None` if it has not.
-    pub(crate) fn halted(&self) -> Option<HaltReason> {
-        self.wire.get()?.halted()
-    }
-
     /// Returns the other agents that a pause waits for.
-    pub(crate) fn awaited(&self) -> Vec<AwaitedMachine> {
+    fn awaited(&self) -> Vec<AwaitedMachine> {
         self.wire.get().map_or_else(Vec::new, |wire| wire.awaited())
     }
 
@@ -152,12 +139,108 @@ impl AgentMembership {
         Settings {
             // The plan's dilations are within the bounds.
             dilation: Dilation::new(plan.time.dilation).unwrap_or(Dilation::ONE),
-            ..crate::agent::settings(placement.look_ahead, placement.patience)
+            ..agreed::settings(placement.look_ahead, placement.patience)
         }
     }
 
-    /// Connects the links that lead to other agents to the run's network.
-    pub(crate) fn lay_tunnels(
+    /// Announces that this run is prepared, and waits until all agents are prepared and time has
+    /// begun.
+    ///
+    /// # Errors
+    /// Fails if not all agents join, or if the run is interrupted before time begins.
+    fn connect(
+        &self,
+        session: &Arc<Session>,
+        run_recorder: &RunRecorder,
+        interrupted: &AtomicBool,
+    ) -> Result<(), NoStart> {
+        let mut peer_links = self.peer_links.lock();
+        let peer_links = peer_links.take().ok_or(NoStart::Twice)?;
+        let told = run_recorder.clone();
+        let told = Box::new(move |pause: &_| told.agreed_pause(pause));
+        let timeline = Some(peer_links.bound.timeline());
+        let testbed = AgreedSession::new(Arc::clone(session), timeline, Some(told));
+        let udp = peer_links.bound.start(
+            self.name.as_str(),
+            false,
+            &peer_links.peers,
+            Arc::new(testbed),
+        );
+        let udp = udp?;
+        let wire: Arc<dyn MachineWire> = match peer_links.pins {
+            None => Arc::new(udp),
+            Some(pins) => {
+                let (run_recorder, name) = (run_recorder.clone(), self.name.clone());
+                let warn = Box::new(move |text: &str| {
+                    run_recorder.own_event(name.as_str(), "wire", text);
+                });
+                let wired = NetworkedWire::start(udp, Arc::new(pins), self.line_settings(), warn);
+                Arc::new(wired.map_err(NoStart::Wire)?)
+            }
+        };
+        // This method is called only once.
+        let _ = self.bus.wire.set(Arc::clone(&wire));
+        let give_up = || interrupted.load(Ordering::SeqCst);
+        match wire.wait_for_start_or(&give_up)? {
+            true => Ok(()),
+            false => {
+                self.bus.given_up.store(true, Ordering::SeqCst);
+                Err(NoStart::Interrupted)
+            }
+        }
+    }
+
+    fn line_settings(&self) -> LineSettings {
+        let placement = &self.whole.placement;
+        LineSettings {
+            debounce: placement.gpio_debounce,
+            stuck: placement.gpio_stuck,
+        }
+    }
+}
+
+impl Membership for AgentMembership {
+    fn name(&self) -> NodeName {
+        self.name.clone()
+    }
+
+    fn ready(&self) -> &ReadyBoard {
+        &self.ready
+    }
+
+    fn whole<'a>(&'a self, _share: &'a Plan) -> &'a Plan {
+        &self.whole
+    }
+
+    fn ends(&self) -> &[TunnelEnd] {
+        &self.ends
+    }
+
+    fn macs(&self) -> BTreeMap<String, MacAddress> {
+        // Two machines must not assign the same address to two stations.
+        network::macs(&self.whole)
+    }
+
+    fn stores_inputs(&self) -> bool {
+        // The machine that started the run stores them.
+        false
+    }
+
+    fn engine(&self, simulated: &Simulated) -> Result<Option<Owner>, RunError> {
+        let name = self.name.as_str();
+        let names = simulated.parts.as_ref().map_or(&[][..], |it| &it.names);
+        let own = (0..).zip(names).find(|(_, of)| *of == name);
+        own.map(|(here, _)| Some(here))
+            .ok_or_else(|| RunError::Plan(format!("agent {name} has no engine")))
+    }
+
+    fn engine_lines(&self) -> Option<EngineLines> {
+        let mut peer_links = self.peer_links.lock();
+        let lines = peer_links.as_mut();
+        Some(lines.map_or_else(EngineLines::default, |it| std::mem::take(&mut it.engines)))
+    }
+
+    fn lay_tunnels(
         &self,
         fabric: &Fabric,
         clock: &Arc<Clock>,
@@ -209,67 +292,42 @@ impl AgentMembership {
         Ok(Some(tunnels))
     }
 
-    /// Takes the connections of this agent's engine to those of the other agents, by agent, and
-    /// their common key. Must be called at most once.
-    pub(crate) fn engine_lines(&self) -> (BTreeMap<String, EngineLine>, [u8; 32]) {
-        let mut peer_links = self.peer_links.lock();
-        let lines = peer_links.as_mut().map(|peer_links| {
-            let engines = std::mem::take(&mut peer_links.engines);
-            (engines, peer_links.engine_key)
-        });
-        lines.unwrap_or_default()
+    fn wire(&self, bus: BusBuilder) -> BusBuilder {
+        let wire = Arc::clone(&self.bus);
+        bus.host(self.name.as_str()).wire(move |_, _| wire)
     }
 
-    /// Announces that this run is prepared, and waits until all agents are prepared and time has
-    /// begun.
-    ///
-    /// # Errors
-    /// Fails if not all agents join, or if the run is interrupted before time begins.
-    pub(crate) fn begin(
+    fn is_agreed(&self) -> bool {
+        true
+    }
+
+    fn least_dilation(&self) -> Option<f64> {
+        // The bounds of the engines are for the dilation of the plan.
+        let network = self.whole.network.as_ref();
+        network.map(|_| self.whole.time.dilation)
+    }
+
+    fn awaited(&self) -> AwaitedPeers {
+        let bus = Arc::clone(&self.bus);
+        Box::new(move || bus.awaited())
+    }
+
+    fn halted(&self) -> Option<HaltReason> {
+        self.bus.wire.get()?.halted()
+    }
+
+    fn get_ready(&self, _run_recorder: &RunRecorder, components: &Components) {
+        components.enter(Some("waiting for the other agents"));
+    }
+
+    fn begin(
         &self,
         session: &Arc<Session>,
         run_recorder: &RunRecorder,
         interrupted: &AtomicBool,
-    ) -> Result<(), NoStart> {
-        let mut peer_links = self.peer_links.lock();
-        let peer_links = peer_links.take().ok_or(NoStart::Twice)?;
-        let told = run_recorder.clone();
-        let told = Box::new(move |pause: &_| told.agreed_pause(pause));
-        let timeline = Some(peer_links.bound.timeline());
-        let testbed = AgreedSession::new(Arc::clone(session), timeline, Some(told));
-        let udp = peer_links
-            .bound
-            .start(&self.name, false, &peer_links.peers, Arc::new(testbed));
-        let udp = udp?;
-        let wire: Arc<dyn MachineWire> = match peer_links.pins {
-            None => Arc::new(udp),
-            Some(pins) => {
-                let (run_recorder, name) = (run_recorder.clone(), self.name.clone());
-                let warn = Box::new(move |text: &str| {
-                    run_recorder.event("local", &name, "wire", text);
-                });
-                let wired = NetworkedWire::start(udp, Arc::new(pins), self.line_settings(), warn);
-                Arc::new(wired.map_err(NoStart::Wire)?)
-            }
-        };
-        // This method is called only once.
-        let _ = self.bus.wire.set(Arc::clone(&wire));
-        let give_up = || interrupted.load(Ordering::SeqCst);
-        match wire.wait_for_start_or(&give_up)? {
-            true => Ok(()),
-            false => {
-                self.bus.given_up.store(true, Ordering::SeqCst);
-                Err(NoStart::Interrupted)
-            }
-        }
-    }
-
-    fn line_settings(&self) -> LineSettings {
-        let placement = &self.whole.placement;
-        LineSettings {
-            debounce: placement.gpio_debounce,
-            stuck: placement.gpio_stuck,
-        }
+    ) -> Result<(), HoldError> {
+        let begun = self.connect(session, run_recorder, interrupted);
+        begun.map_err(HoldError::other)
     }
 }
 
@@ -288,7 +346,7 @@ pub(crate) fn tell(reports: &[TunnelReport], run_recorder: &RunRecorder) -> Vec<
             report.refused,
             report.slowest
         );
-        run_recorder.event("local", &report.name, "tunnel", &text);
+        run_recorder.own_event(&report.name, "tunnel", &text);
         let lost = report.lost + report.refused + report.dropped_by_machine;
         if lost > 0 {
             let reason = format!(

@@ -8,7 +8,7 @@ use timeloom_results::{OutgoingFile, RunDirectory};
 
 use super::message::{Entry, Lengths, ShareEnd, ShareResult};
 use crate::channel::Sender;
-use crate::experiment::{Progress, Summary};
+use crate::summary::{Progress, Summary};
 use crate::verdict::End;
 
 /// Converts the progress of a run to a message.

@@ -23,7 +23,7 @@ use timeloom_scenario::{Plan, ScenarioErrors};
 use timeloom_time::Duration;
 
 use super::guests::{Guest, Guests};
-use super::membership::{AgentBus, AgentMembership, EngineLine, PeerLinks};
+use super::membership::{AgentBus, AgentMembership, PeerLinks};
 use super::message::{AgentEndpoints, FromAgent, Prepare, ShareResult, ToAgent};
 use super::outcome::{ended, entry, gather, lengths, send};
 use super::rewrite::{Mirror, lacking};
@@ -31,8 +31,9 @@ use super::scratch::{Scratch, sweep};
 use super::secret::Secret;
 use super::transfer::{MOST_BYTES_IN_ALL, new_below, receive};
 use crate::channel::{Receiver, Sender, Side, greet};
-use crate::experiment::{RunOptions, run_here};
-use crate::programs::ReadyBoard;
+use crate::experiment::run_here;
+use crate::node::{EngineLine, EngineLines, NodeName, ReadyBoard};
+use crate::options::RunOptions;
 
 /// Clock that agents share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -268,19 +269,21 @@ impl AgentServer {
             socket: tunnels,
             key,
             tunnels: others().map(|it| (it.name.clone(), it.tunnels)).collect(),
-            engines: others()
-                .filter_map(|it| {
-                    let there = it.engines.get(&prepare.agent)?;
-                    let socket = engines.remove(&it.name)?;
-                    let line = EngineLine {
-                        socket,
-                        remote: *there,
-                        clocks_apart: clock_error + Duration::from_ns(it.clock_error_ns.max(0)),
-                    };
-                    Some((it.name.clone(), line))
-                })
-                .collect(),
-            engine_key,
+            engines: EngineLines {
+                lines: others()
+                    .filter_map(|it| {
+                        let there = it.engines.get(&prepare.agent)?;
+                        let socket = engines.remove(&it.name)?;
+                        let line = EngineLine {
+                            socket,
+                            remote: *there,
+                            clocks_apart: clock_error + Duration::from_ns(it.clock_error_ns.max(0)),
+                        };
+                        Some((it.name.clone(), line))
+                    })
+                    .collect(),
+                key: engine_key,
+            },
         });
         let interrupted = Arc::new(AtomicBool::new(false));
         guest.runs(Arc::clone(&interrupted));
@@ -368,8 +371,13 @@ impl AgentServer {
             }
         });
         let results = scratch.join("results");
-        let options = self.options(&ready.membership.name, &results, &sender, &interrupted);
-        let ran = run_here(&ready.plan, options, Some(&ready.membership));
+        let options = self.options(
+            ready.membership.name.as_str(),
+            &results,
+            &sender,
+            &interrupted,
+        );
+        let ran = run_here(&ready.plan, options, &ready.membership);
         let mut files = gather(&results);
         let ended = ShareResult {
             results: files.iter().map(entry).collect(),
@@ -492,7 +500,7 @@ pub(super) fn ready(prepare: &Prepare, files: &Path) -> Result<Ready, Unready> {
     Ok(Ready {
         plan: part.plan,
         membership: AgentMembership {
-            name: prepare.agent.clone(),
+            name: NodeName::from(prepare.agent.as_str()),
             whole,
             ends: part.tunnels,
             bus: Arc::new(AgentBus::default()),

@@ -9,7 +9,7 @@ use timeloom_results::{Caveat, Remedy};
 use timeloom_scenario::Parts;
 use timeloom_time::Duration;
 
-use super::process::{Absence, Known};
+use super::history::{Absence, Known};
 use super::tcp_timers;
 use crate::record::RunRecorder;
 
@@ -85,7 +85,7 @@ impl Closing {
     /// Records the events; returns the reasons for doubt.
     pub(super) fn tell(self, run_recorder: &RunRecorder) -> Vec<Caveat> {
         for (kind, text) in self.events {
-            run_recorder.event("local", "network", &kind, &text);
+            run_recorder.own_event("network", &kind, &text);
         }
         self.doubts
     }
@@ -135,7 +135,7 @@ pub(super) fn tell(
         }
     }
     for doubt in &doubts {
-        run_recorder.event("local", "network", "untrusted", doubt);
+        run_recorder.own_event("network", "untrusted", doubt);
     }
     doubts
 }

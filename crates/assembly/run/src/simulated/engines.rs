@@ -13,13 +13,14 @@ use timeloom_emulation::peering::{Endpoint, Ring, Socket};
 use timeloom_net::Owner;
 use timeloom_scenario::{EngineFailure, EngineMode, Parts};
 use timeloom_sys::wall_now;
-use timeloom_time::{Duration, Rate};
+use timeloom_time::Duration;
 
-use super::Surroundings;
 use super::engine::{Engine, EngineLinks};
+use super::surroundings::Surroundings;
+use crate::agreed::of_virtual_time;
+use crate::civil::civil_now;
 use crate::error::RunError;
-use crate::experiment::civil_now;
-use crate::placed::AgentMembership;
+use crate::node::EngineLines;
 use crate::record::RunRecorder;
 use crate::verdict::Reporter;
 
@@ -95,10 +96,10 @@ pub(super) fn engine_links(ends: Vec<(Owner, Ring)>) -> EngineLinks {
 pub(super) fn ways_to_agents(
     engine: Engine<'_>,
     parts: &Parts,
-    membership: &AgentMembership,
+    remote: EngineLines,
     around: &Surroundings<'_>,
 ) -> Result<EngineLinks, RunError> {
-    let (mut lines, key) = membership.engine_lines();
+    let EngineLines { mut lines, key } = remote;
     let encrypts = engine.settings().is_some_and(|settings| settings.encrypt);
     let adjacent = parts.adjacent().into_iter();
     let mut ends = Vec::new();
@@ -116,9 +117,7 @@ pub(super) fn ways_to_agents(
         };
         if clocks_apart > Duration::ZERO {
             let text = near_enough(engine, (parts, there), clocks_apart)?;
-            around
-                .run_recorder
-                .event("local", "network", "clocks", &text);
+            around.run_recorder.own_event("network", "clocks", &text);
         }
         let socket = Socket::new(line.socket, line.remote).map_err(|error| {
             RunError::Start(format!("the line to the engine of agent {name}: {error}"))
@@ -138,16 +137,6 @@ pub(super) fn ways_to_agents(
         give_up: Some(Arc::clone(around.interrupted)),
         late: false,
     })
-}
-
-/// Returns the virtual time that a clock of this rate shows in `apart` of wall time, rounded up.
-pub(crate) fn of_virtual_time(apart: Duration, rate: Rate) -> Duration {
-    let apart = rate.apply(apart.as_ns().max(0).unsigned_abs());
-    match i64::try_from(apart) {
-        Ok(ns) if rate == Rate::ONE || ns == 0 => Duration::from_ns(ns),
-        Ok(ns) => Duration::from_ns(ns.saturating_add(1)),
-        Err(_) => Duration::MAX,
-    }
 }
 
 /// Checks that packets to another agent's engine can arrive in time although the clocks of the two
@@ -219,7 +208,7 @@ pub(super) fn died(
         }
         EngineFailure::Continue => {
             let text = format!("{culprit} has died; the run continues without it: {what}");
-            run_recorder.event("local", "network", "died", &text);
+            run_recorder.own_event("network", "died", &text);
         }
     })
 }

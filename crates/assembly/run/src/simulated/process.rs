@@ -22,16 +22,15 @@ use std::time::Duration as StdDuration;
 use timeloom_emulation::{CaptureSink, PanicCallback, Port};
 use timeloom_guest::Clock;
 use timeloom_net::Owner;
-use timeloom_results::Caveat;
 use timeloom_sys::schedule::{SchedulingPolicy, set_policy};
 use timeloom_sys::seal::SealKey;
 
 use super::engine::EngineReport;
+use super::history::Known;
 use super::message::{ClockNow, Start, ToEngine};
 use crate::error::RunError;
 use crate::network_signals::{NetworkObservation, Speaker};
 use crate::record::RunRecorder;
-pub(super) use connection::Absence;
 use connection::{EngineConnection, Seed, lock};
 use listener::{Broken, Listener};
 pub(crate) use membership::EngineConnections;
@@ -55,22 +54,6 @@ pub(super) struct Sinks {
     pub(super) comes_back: bool,
     /// All engines of the run, which are notified when a process ends.
     pub(super) engine_connections: Arc<EngineConnections>,
-}
-
-/// Facts that the run knows about an engine and that are not in the engine's final report.
-#[derive(Default)]
-pub(super) struct Known {
-    /// Frames that the kernel dropped before the engine's interfaces received them. Frames dropped
-    /// while the engine was away on request do not count.
-    pub(super) dropped: u64,
-    /// Periods during which the engine was away.
-    pub(super) absences: Vec<Absence>,
-    /// True if the engine has left and not come back, so that it has no final report.
-    pub(super) is_away: bool,
-    /// Counters of the engine's earlier processes.
-    pub(super) counted: NetworkObservation,
-    /// Reasons for doubt about the results, from the reports of the engine's earlier processes.
-    pub(super) doubts: Vec<Caveat>,
 }
 
 impl Process {

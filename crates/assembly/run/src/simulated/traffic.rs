@@ -7,7 +7,7 @@ use timeloom_net::{Node, Owner};
 use timeloom_scenario::{Plan, Simulated};
 
 use super::engine::EngineReport;
-use super::process::Known;
+use super::history::Known;
 use crate::flow_stats::FlowStats;
 use crate::record::RunRecorder;
 
@@ -49,7 +49,7 @@ pub(super) fn tell(
         // Of a flow to another agent, this agent knows only one end.
         let [from, to] = flow.ends.map(|end| *known.get(&end)?.get(place)?);
         if let Some(stats) = FlowStats::known(from, to) {
-            run_recorder.event("local", "network", "traffic", &stats.tell(&flow.name));
+            run_recorder.own_event("network", "traffic", &stats.tell(&flow.name));
         }
     }
 }

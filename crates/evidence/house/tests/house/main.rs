@@ -3,6 +3,7 @@
 
 mod casts;
 mod coverage;
+mod cycles;
 mod documents;
 mod faults;
 mod language;

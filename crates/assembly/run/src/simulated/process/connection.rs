@@ -18,18 +18,17 @@ use std::time::Duration as StdDuration;
 use timeloom_emulation::Port;
 use timeloom_guest::Clock;
 use timeloom_net::Owner;
-use timeloom_results::Caveat;
 use timeloom_sys::{descriptor, wall_now};
-use timeloom_time::{Duration, Instant, Virtual};
+use timeloom_time::{Instant, Virtual};
 use tracing::debug;
 
+use super::super::history::EngineHistory;
 use super::super::message::{ClockNow, Start, ToEngine};
 use super::UNKEYED;
 use super::membership::{EngineConnections, EngineMembership, EngineState};
 use crate::channel::{Receiver, Sender};
+use crate::civil::civil_now;
 use crate::error::RunError;
-use crate::experiment::civil_now;
-use crate::network_signals::NetworkObservation;
 
 /// Connection to an engine, whichever process it has.
 pub(super) struct EngineConnection {
@@ -50,75 +49,6 @@ pub(super) struct Generation {
     say: Sender<UnixStream>,
     stream: UnixStream,
     epoch: u64,
-}
-
-/// Information about earlier processes of the engine.
-#[derive(Default)]
-pub(super) struct EngineHistory {
-    pub(super) absences: Vec<Absence>,
-    /// Counters of the earlier processes, from the report or the last sample of each.
-    pub(super) counted: NetworkObservation,
-    /// Reasons for doubt about the results, from the reports of processes that left on request.
-    pub(super) doubts: Vec<Caveat>,
-    /// Number of frames that the kernel dropped during absences on request.
-    dropped_away: u64,
-    /// Total number of dropped frames when the engine last left; `None` unless the engine is away.
-    left_with: Option<u64>,
-}
-
-impl EngineHistory {
-    /// Records that the engine left at `from`. Until then the kernel had dropped `dropped` frames.
-    pub(super) fn left(&mut self, from: Instant<Virtual>, dropped: u64) {
-        let absence = Absence {
-            from,
-            to: None,
-            in_order: true,
-        };
-        self.absences.push(absence);
-        self.left_with = Some(dropped);
-    }
-
-    /// Ends an absence on request, if there is one, because the engine comes back or the run ends.
-    /// The kernel has dropped `dropped` frames until now. Returns the number of frames that it
-    /// dropped during this absence.
-    pub(super) fn returned(&mut self, dropped: u64) -> u64 {
-        let meanwhile = self.left_with.take().map_or(0, |before| dropped - before);
-        self.dropped_away += meanwhile;
-        meanwhile
-    }
-
-    /// Returns true if the engine has left on request and has not come back.
-    pub(super) fn is_away(&self) -> bool {
-        self.left_with.is_some()
-    }
-
-    /// Returns how many of `dropped` frames were dropped while the engine should have received
-    /// them.
-    pub(super) fn lost_of(&self, dropped: u64) -> u64 {
-        dropped - self.dropped_away
-    }
-}
-
-/// Period during which an engine was away; `to` is `None` if it is still away.
-#[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Absence {
-    pub(super) from: Instant<Virtual>,
-    pub(super) to: Option<Instant<Virtual>>,
-    /// True if the engine was asked to leave.
-    pub(in super::super) in_order: bool,
-}
-
-impl Absence {
-    /// Describes the absence, with virtual instants in milliseconds.
-    pub(in super::super) fn tell(&self) -> String {
-        // More digits than milliseconds would not be meaningful here.
-        let since_zero = |at: Instant<Virtual>| Duration::from_ms(at.as_ns() / 1_000_000);
-        let from = since_zero(self.from);
-        match self.to {
-            Some(to) => format!("from {from} to {}", since_zero(to)),
-            None => format!("from {from} on"),
-        }
-    }
 }
 
 impl EngineConnection {

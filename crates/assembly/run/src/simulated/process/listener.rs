@@ -9,9 +9,10 @@ use std::time::{Duration as StdDuration, Instant as StdInstant};
 use timeloom_time::{Instant, Virtual};
 
 use super::super::engine::EngineReport;
+use super::super::history::Absence;
 use super::super::message::{FromEngine, Piece};
 use super::Sinks;
-use super::connection::{Absence, EngineConnection, Seed, lock};
+use super::connection::{EngineConnection, Seed, lock};
 use super::membership::EngineState;
 use crate::channel::{Content, Receiver};
 use crate::network_signals::NetworkObservation;
@@ -105,9 +106,7 @@ impl Listener {
         // The other engines have received a farewell, unless it was lost on the way.
         self.sinks.engine_connections.lost(&self.connection);
         for (kind, text) in &ended.told {
-            self.sinks
-                .run_recorder
-                .event("local", "network", kind, text);
+            self.sinks.run_recorder.own_event("network", kind, text);
         }
         let closing = ended
             .closing
@@ -207,9 +206,7 @@ impl Listener {
             "engine {} of the simulated network {what}",
             self.connection.name
         );
-        self.sinks
-            .run_recorder
-            .event("local", "network", kind, &text);
+        self.sinks.run_recorder.own_event("network", kind, &text);
     }
 
     fn saw(&mut self, at: Instant<Virtual>, mut seen: NetworkObservation) {

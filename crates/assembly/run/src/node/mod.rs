@@ -1,0 +1,10 @@
+//! A node of a run: one process that executes a share of the plan. A run on one machine has one
+//! node, whose share is the whole plan.
+
+mod membership;
+mod name;
+mod ready_board;
+
+pub(crate) use membership::{EngineLine, EngineLines, Membership, SoleNode};
+pub(crate) use name::NodeName;
+pub(crate) use ready_board::ReadyBoard;
