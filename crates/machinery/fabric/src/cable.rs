@@ -13,7 +13,8 @@ use timeloom_sys::interface::highest_index;
 use crate::link::{self, CableEnd};
 use crate::netlink::RouteSocket;
 use crate::station::Site;
-use crate::{FabricError, KernelError, MacAddress, Namespace};
+use crate::{FabricError, KernelError, Namespace};
+use timeloom_wire::MacAddress;
 
 /// One end of a cable to be created.
 #[derive(Debug, Clone, Copy)]

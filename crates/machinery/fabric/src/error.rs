@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use rustix::io::Errno;
 
-use crate::MacAddress;
+use timeloom_wire::MacAddress;
 
 /// Reason why a network could not be built.
 #[derive(Debug, thiserror::Error)]

@@ -18,9 +18,9 @@ use crate::openflow::{Bridge, OpenVSwitch};
 use crate::station::{STATION_INDEX, STATION_INTERFACE, Site};
 use crate::tbf::{self, QueueOf};
 use crate::{
-    FabricError, KernelError, LinkSpec, MacAddress, Namespace, NetworkSpec, OpenFlowSpec,
-    StationSpec,
+    FabricError, KernelError, LinkSpec, Namespace, NetworkSpec, OpenFlowSpec, StationSpec,
 };
+use timeloom_wire::MacAddress;
 
 /// Network that has been built. Dropping the value releases the namespaces. The kernel removes
 /// them when the last program inside has ended.

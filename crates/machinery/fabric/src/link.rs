@@ -11,8 +11,8 @@ use netlink_packet_route::link::{
     InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, State,
 };
 
-use crate::MacAddress;
 use crate::spec::broadcast;
+use timeloom_wire::MacAddress;
 
 /// An end of a cable to be created.
 #[derive(Debug)]

@@ -10,7 +10,8 @@ use timeloom_sys::tap;
 use crate::ipv6::give_ipv6;
 use crate::netlink::RouteSocket;
 use crate::station::{STATION_INTERFACE, write_setting};
-use crate::{FabricError, KernelError, MacAddress, Namespace, StationSpec, link};
+use crate::{FabricError, KernelError, Namespace, StationSpec, link};
+use timeloom_wire::MacAddress;
 
 /// Network interface for the virtual machine. The emulator opens it by this name.
 pub const MACHINE_INTERFACE: &str = "tap0";

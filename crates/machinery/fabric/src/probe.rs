@@ -10,7 +10,8 @@ use crate::congestion::VirtualCubic;
 use crate::link::{self, CableEnd};
 use crate::station::{STATION_INDEX, STATION_INTERFACE, Site};
 use crate::tbf::{self, QueueOf};
-use crate::{KernelError, MacAddress, openflow};
+use crate::{KernelError, openflow};
+use timeloom_wire::MacAddress;
 
 /// A feature that the fabric needs, and its availability on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]

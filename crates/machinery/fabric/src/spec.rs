@@ -5,7 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::names::is_node_name;
 use crate::names::mac_of_name;
-use crate::{MacAddress, OpenFlowSpec, SpecError};
+use crate::{OpenFlowSpec, SpecError};
+use timeloom_wire::MacAddress;
 
 /// Network of switches and stations that are joined by links. The order of the lists determines
 /// nothing but interface numbers.

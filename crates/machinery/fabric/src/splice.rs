@@ -6,7 +6,8 @@ use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 
 use crate::link;
 use crate::netlink::RouteSocket;
-use crate::{FabricError, KernelError, MacAddress, Namespace};
+use crate::{FabricError, KernelError, Namespace};
+use timeloom_wire::MacAddress;
 
 /// Splice of two interfaces. While it is closed, the kernel forwards every frame between the two.
 /// It does so with a bridge of two ports that has no spanning tree and also forwards link-local PTP

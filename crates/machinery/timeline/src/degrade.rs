@@ -17,7 +17,7 @@
 //!
 //! ```no_run
 //! use timeloom_time::{Duration, Instant};
-//! use crate::{Degradation, Mode, Monotonic, Policy, Timeline};
+//! use timeloom_timeline::{Degradation, Mode, Monotonic, Policy, Timeline};
 //! # fn now() -> Instant<Monotonic> { Instant::from_ns(0) }
 //! # fn act_at_its_instant() {}
 //! # fn meet_with_care() -> bool { true }

@@ -213,10 +213,12 @@ fn runs_that_are_not_to_be_trusted_are_told_from_failures_and_have_the_exit_code
     assert_eq!(again.code, Some(4), "{}", again.err);
     assert_ne!(begun(), first);
 
-    // A failed run takes precedence over an untrusted one.
+    // A failed run takes precedence over an untrusted one. It is long enough for the failure of the
+    // program to be noticed before its end on any machine.
     let program = "[[system.hosts.a.programs]]\nname = \"p\"\nrun = [\"false\"]\n";
     let worse = Scratch::new("sweep-worse");
-    fs::write(worse.path("short.toml"), format!("{TOO_MUCH}{program}")).unwrap();
+    let scenario = TOO_MUCH.replace("300 ms", "60 s") + program;
+    fs::write(worse.path("short.toml"), scenario).unwrap();
     let ended = sweep(&worse, &[]);
     assert_eq!(ended.code, Some(1), "{}{}", ended.out, ended.err);
     assert_eq!(ends(&result(&ended)), ["failed"]);
