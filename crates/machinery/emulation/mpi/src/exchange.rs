@@ -7,7 +7,7 @@
 use mpi::request;
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::*;
-use timeloom_emulation::peering::exact::{WindowExchange, PacketBatch, PeerLost};
+use timeloom_emulation::peering::exact::{PacketBatch, PeerLost, WindowExchange};
 use timeloom_emulation::peering::message::Messages;
 use timeloom_net::World;
 use timeloom_time::{Instant, Virtual};

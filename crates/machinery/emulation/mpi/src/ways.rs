@@ -8,7 +8,7 @@ use std::time;
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::*;
 use timeloom_emulation::peering::datagram::Key;
-use timeloom_emulation::peering::exact::{self, WindowExchange, Shared, Windows};
+use timeloom_emulation::peering::exact::{self, Shared, WindowExchange, Windows};
 use timeloom_emulation::peering::peer::PeerConfig;
 use timeloom_emulation::peering::{Endpoint, Pause, Portal, run};
 use timeloom_engine::{Engine, Limit, Pace, Paced};
