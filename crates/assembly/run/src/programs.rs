@@ -141,9 +141,9 @@ impl<'a> Stage<'a> {
         };
         let guest = self.session.spawn(&spec)?;
         drop(spec); // our end of its output
-        self.session.watch_end(&guest)?;
         self.run_recorder
             .event(host, &program.name, "start", &program.run.join(" "));
+        self.session.watch_end(&guest)?;
         if condition.is_none() {
             self.ready.announce(&program.name);
         }

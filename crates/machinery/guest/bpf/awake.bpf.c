@@ -82,7 +82,7 @@ struct words {
     u64 awake;     // changes << 24 | threads and works that are not at rest
     u64 round;     // advanced by the reader of the log
     u64 sleeps;    // the reader is to be woken when all rest
-    u64 lost;      // members or log entries for which there was no room
+    u64 lost;      // members or log entries without room, and waits that were not read
     u64 counting;  // set when all programs are attached
     u64 level;     // depth of the session's cgroup, once it is known
     u64 deferred;  // softirqs, works and queues alone: what /proc does not show
@@ -284,7 +284,7 @@ int BPF_PROG(on_wakeup_new, struct task_struct *task) {
     return 0;
 }
 
-// Deadline of a wait that the kernel ends at once: its timeout is zero (timeloom_page::ENDS_AT_ONCE).
+// Deadline of a wait that the kernel ends at once: its timeout is zero (timeloom_abi::ENDS_AT_ONCE).
 #define ENDS_AT_ONCE (-0x7fffffffffffffffll - 1)
 
 // Reads where a thread that blocks stands in its program, and until when it waits there. Returns

@@ -132,8 +132,8 @@ impl Recorder {
     }
 
     fn append(&self, table: &Mutex<Option<Journal>>, row: &impl Row) -> Result<(), ResultsError> {
-        // A poisoned lock is used: a thread that panicked while it held the lock left at worst an
-        // incomplete line, which the reader skips.
+        // A thread that panicked while it held the lock left at worst an incomplete line, which the
+        // reader skips.
         let left = self.left.load(Relaxed);
         if left == 0 {
             let bytes = self.limit.load(Relaxed);

@@ -265,7 +265,7 @@ impl Shared {
                 break;
             }
         }
-        let mut bed = lock(&board.bed);
+        let mut bed = board.bed.lock();
         // Either the last thread to arrive sees this increment, or the loop below sees the next
         // round.
         board.sleepers.fetch_add(1, SeqCst);
@@ -328,16 +328,10 @@ impl Board {
     fn wake_sleepers(&self) {
         if self.sleepers.load(SeqCst) > 0 {
             // A thread that is counted as a sleeper holds this lock until it sleeps.
-            drop(lock(&self.bed));
+            drop(self.bed.lock());
             self.wake.notify_all();
         }
     }
-}
-
-/// Locks a mutex even if it is poisoned. The data is plain, so a panic cannot leave it
-/// half-changed.
-fn lock<T>(slot: &Mutex<T>) -> parking_lot::MutexGuard<'_, T> {
-    slot.lock()
 }
 
 impl Drop for Shared {

@@ -157,7 +157,8 @@ impl Activity {
     /// A thread that the BPF programs have not seen has not run since they count. If it sleeps, it
     /// is counted from its wake-up on. A thread that they have seen is counted, and its wait is the
     /// one that they have recorded, or will record and log. So it does not matter whether threads
-    /// run meanwhile.
+    /// run meanwhile. The programs record no wait of a thread whose memory they could not read,
+    /// which counts as a loss; its wait is that of /proc, too.
     fn read_all(&mut self, supervisor: &Supervisor, own: &mut OwnThreads, lost: u64) -> bool {
         if !own.slept() {
             return false;
@@ -179,10 +180,7 @@ impl Activity {
                 deadline: wait.deadline,
             })
         });
-        let mut waiting: Vec<Waiter> = recorded.collect();
-        let unseen = all.waiting.into_iter();
-        waiting.extend(unseen.filter(|waiter| !is_counted(&waiter.thread)));
-        self.waiting = Waiting::of(waiting);
+        self.waiting = Waiting::of(completed(recorded.collect(), all.waiting));
         self.complete_at = Some(lost);
         true
     }
@@ -206,6 +204,14 @@ impl Activity {
     }
 }
 
+/// Adds to the waits that the BPF programs have recorded those that were only read from /proc.
+fn completed(mut recorded: Vec<Waiter>, read: Vec<Waiter>) -> Vec<Waiter> {
+    let known: BTreeSet<i32> = recorded.iter().map(|waiter| waiter.thread).collect();
+    let others = read.into_iter();
+    recorded.extend(others.filter(|waiter| !known.contains(&waiter.thread)));
+    recorded
+}
+
 /// Wall time for which a wait for rest spins before it blocks. Waking a blocked thread costs about
 /// as much.
 const SPIN: Duration = Duration::from_micros(40);
@@ -224,3 +230,23 @@ const SEARCH_AFTER: Duration = Duration::from_millis(200);
 
 /// Wall time after which a queued work item counts as cancelled.
 const FORGOTTEN_AFTER: Duration = Duration::from_millis(50);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A BPF program that cannot read a deadline leaves no record, for a thread that it counts.
+    #[test]
+    fn a_wait_without_a_record_is_that_of_proc() {
+        let waiter = |thread, deadline| Waiter {
+            pid: 1,
+            thread,
+            deadline,
+        };
+        let recorded = vec![waiter(2, None), waiter(4, None)];
+        let read = Vec::from([3, 4].map(|thread| waiter(thread, None)));
+        let threads = completed(recorded, read).into_iter();
+        let threads: Vec<i32> = threads.map(|waiter| waiter.thread).collect();
+        assert_eq!(threads, [2, 4, 3]);
+    }
+}

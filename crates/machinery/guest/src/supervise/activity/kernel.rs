@@ -153,7 +153,8 @@ impl Kernel {
         self.words.get(DEFERRED).load(Ordering::SeqCst) != 0
     }
 
-    /// Returns the number of members and log entries for which there was no space in the maps.
+    /// Returns the number of members and log entries for which there was no space in the maps, and of
+    /// waits that could not be read.
     pub(super) fn lost(&self) -> u64 {
         self.words.get(LOST).load(Ordering::SeqCst)
     }
