@@ -23,11 +23,11 @@ build: packages-build ## Release binaries in target/release/
 # The benchmarks, the laboratory and the peers are not needed for it.
 .PHONY: program
 program: packages-build
-	MAKEFLAGS= $(CARGO) build --release --locked -p timeloom
+	MAKEFLAGS= $(CARGO) build --profile demo --locked -p timeloom
 
 demo: packages-build ## The voltage case with and without the attack, and the proof; prints where the report lies
 	@$(MAKE) --no-print-directory --jobs=3 packages-demo .venv/ready program
-	examples/ieee13/demo.sh $(BINARY) runs/demo
+	examples/ieee13/demo.sh target/demo/timeloom runs/demo
 
 # In parallel: the installation mostly waits for the network, the build needs no network.
 test: packages-build ## Every test that this machine can run; says at the end which it cannot

@@ -294,7 +294,7 @@ impl WindowExchange for Shared {
         let slot = |from: usize, to: usize| (parity * engines + from) * engines + to;
         for (to, batch) in leaving.iter_mut().enumerate() {
             if !batch.packets.is_empty() {
-                let mut place = lock(&self.board.slots[slot(self.here, to)]);
+                let mut place = self.board.slots[slot(self.here, to)].lock();
                 // The packets are copied as a block, as below, and the buffers are not swapped.
                 // With a swap, the next window's packets would be written one by one, between other
                 // work, to cache lines that the receiver's core holds.
@@ -313,7 +313,7 @@ impl WindowExchange for Shared {
             if from == self.here {
                 continue;
             }
-            let mut batch = lock(&self.board.slots[slot(from, self.here)]);
+            let mut batch = self.board.slots[slot(from, self.here)].lock();
             // The packets are copied as a block. The sender's core holds their cache lines, and
             // fetching these one by one, between other work, costs more.
             arriving.packets.extend_from_slice(&batch.packets);
