@@ -1,8 +1,10 @@
-//! Checks that scripts which run as root open no path where other users can create a link or a
-//! file.
+//! Checks of scripts: those that run as root open no path where other users can create a link or a
+//! file, and the programs of tests and the packages that they name exist.
 
 use std::fs;
 use std::path::Path;
+
+use timeloom_house::Workspace;
 
 /// Directories in which every user can create files.
 const SHARED: [&str; 4] = ["/tmp/", "/var/tmp/", "/run/lock/", "/dev/shm/"];
@@ -76,4 +78,35 @@ fn the_hosted_machine_has_the_pinned_compiler() {
         workflow.lines().any(|line| line.trim() == "- run: .ci/run"),
         "the workflow does not call .ci/run"
     );
+}
+
+/// `cargo` fails for an unknown package only when the script runs, and a program that was not copied
+/// is noticed only in the emulated machine.
+#[test]
+fn packages_and_programs_of_tests_that_scripts_name_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
+    let packages = Workspace::read().packages;
+    let mut wrong = Vec::new();
+    for name in ["miri", "sanitize", ELSEWHERE] {
+        let text = fs::read_to_string(root.join("scripts").join(name)).expect("UTF-8");
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let after = |option: &'static str| {
+            let pairs = words.windows(2).filter(move |pair| pair[0] == option);
+            pairs.map(|pair| pair[1].trim_matches('"'))
+        };
+        let unknown = after("-p").filter(|it| !packages.iter().any(|known| known.name == **it));
+        // The rest is the name of a variable.
+        let unknown = unknown.filter(|it| !it.contains('$'));
+        wrong.extend(unknown.map(|it| format!("scripts/{name}: no package {it}")));
+        let programs: Vec<String> = after("-p")
+            .map(|package| package.replace('-', "_"))
+            .chain(after("--test").map(str::to_owned))
+            .collect();
+        let lines = text.lines().map(str::trim);
+        let run = lines.filter_map(|line| line.strip_prefix("/tests/"));
+        let run = run.map(|rest| rest.split(' ').next().unwrap_or_default());
+        let missing = run.filter(|it| !programs.iter().any(|program| program == it));
+        wrong.extend(missing.map(|it| format!("scripts/{name}: no program {it}")));
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
