@@ -137,6 +137,7 @@ impl<'a> Run<'a> {
             fabric: &self.fabric,
             hosts: &self.hosts,
             plan: self.plan,
+            whole: self.membership.whole(self.plan),
             containers: &self.containers,
             identities: &self.identities,
             keepers: &self.keepers,
@@ -163,6 +164,9 @@ impl<'a> Run<'a> {
             if self.plan.time.skips() {
                 if let Some(ahead) = self.network.as_ref().and_then(Network::ahead) {
                     self.session.let_go_ahead(ahead);
+                }
+                if let Some(order) = self.membership.order() {
+                    self.session.share_order(order);
                 }
                 let quiescence = quiescence.clone();
                 let idle = self.network.as_ref().map(Network::quiet);
@@ -212,7 +216,7 @@ impl<'a> Run<'a> {
                     Some(GranterCheck::Fine) | None => {}
                 }
                 if let Some(why) = self.membership.halted() {
-                    reporter.failed("pause bus", why.to_string());
+                    reporter.failed("pause bus", why);
                 }
                 if let Some(trouble) = self.fabric.trouble() {
                     reporter.failed(OpenFlow::HOST, trouble);
@@ -228,6 +232,7 @@ impl<'a> Run<'a> {
             // removal.
             let reckoning = clock.reckon();
             let ended = self.stop_for_good(planned_end, end, &over, &reporter);
+            self.membership.leave();
             clock.wake();
             stage.end_stragglers();
             (ended, reckoning)

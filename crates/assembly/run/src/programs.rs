@@ -34,6 +34,8 @@ pub(crate) struct Stage<'a> {
     pub(crate) fabric: &'a Fabric,
     pub(crate) hosts: &'a Hosts,
     pub(crate) plan: &'a Plan,
+    /// Plan of the whole run, as its user wrote it.
+    pub(crate) whole: &'a Plan,
     pub(crate) containers: &'a Containers,
     pub(crate) identities: &'a Identities,
     pub(crate) keepers: &'a [TimelineDaemon],
@@ -141,8 +143,12 @@ impl<'a> Stage<'a> {
         };
         let guest = self.session.spawn(&spec)?;
         drop(spec); // our end of its output
+        // An agent has changed the paths of its share.
+        let mut written = self.whole.programs().map(|(_, program)| program);
+        let written = written.find(|it| it.name == program.name);
+        let command = written.unwrap_or(program).run.join(" ");
         self.run_recorder
-            .event(host, &program.name, "start", &program.run.join(" "));
+            .event(host, &program.name, "start", &command);
         self.session.watch_end(&guest)?;
         if condition.is_none() {
             self.ready.announce(&program.name);

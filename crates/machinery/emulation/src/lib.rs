@@ -61,4 +61,6 @@ pub use timeloom_engine::Awake;
 pub use timing::{FollowedClock, ManualClock, Timing};
 #[doc(hidden)]
 pub use tunnel::fuzzing;
-pub use tunnel::{TunnelConfig, TunnelKey, TunnelReport, Tunnels};
+pub use tunnel::{
+    TunnelCarrier, TunnelConfig, TunnelKey, TunnelPeer, TunnelReport, TunnelStreams, Tunnels,
+};

@@ -79,7 +79,7 @@ pub use probe::{Feature, probe};
 pub use self_clocking::{TcpSettings, congestion_control, make_self_clocking, make_timerless};
 pub use spec::{LinkSpec, NetworkSpec, StationSpec};
 pub use splice::Splice;
-pub use tbf::queue_bytes;
+pub use tbf::{burst_bytes, queue_bytes};
 pub use tcp_state::{TcpState, namespace_traffic};
 pub use timeloom_wire::MacAddress;
 pub use timers::{StationDilation, StationTimers};

@@ -58,6 +58,12 @@ pub fn queue_bytes(rate_bits_per_s: Option<u64>, is_station: bool) -> usize {
     Bucket::new(rate, queue).queue_bytes as usize
 }
 
+/// Returns the number of bytes that a link of this rate passes at once after a pause.
+pub fn burst_bytes(rate_bits_per_s: Option<u64>) -> usize {
+    let rate = rate_bits_per_s.unwrap_or(u64::MAX);
+    Bucket::new(rate, QueueOf::Station).burst_bytes as usize
+}
+
 impl Bucket {
     fn new(rate_bits_per_s: u64, queue: QueueOf) -> Self {
         let bytes_per_s = rate_bits_per_s / 8;

@@ -64,5 +64,6 @@ pub use session::{Process, Session, SessionOptions, SessionStatus};
 pub use supervise::real_time::{PACED_ALIKE, PACED_OTHERWISE};
 pub use supervise::report::UnhandledCall;
 pub use supervise::scheduler::SchedulingRecord;
+pub use supervise::shared_order::{EventKey, SharedOrder, Turn};
 pub use supervise::supervisor::ArrivalCallback;
 pub use timeloom_sys::cgroup::mount as cgroup2_mount;

@@ -36,6 +36,7 @@ use crate::supervise::notify::Listener;
 use crate::supervise::own_threads::SKIPPER;
 use crate::supervise::report::UnhandledCall;
 use crate::supervise::scheduler::SchedulingRecord;
+use crate::supervise::shared_order::SharedOrder;
 use crate::supervise::skip;
 use crate::supervise::supervisor::{ArrivalCallback, PATIENCE, Supervisor};
 use crate::time_files::{MachineFiles, TimeFiles, View};
@@ -392,6 +393,13 @@ impl Session {
     ) {
         // A second call has no effect.
         let _ = self.supervisor.ahead.set(Box::new(ahead));
+    }
+
+    /// Makes this session act only in its turns of `order`, which it shares with other sessions.
+    /// Computing must take no time in all of them. Call this before time skips; a second call has no
+    /// effect.
+    pub fn share_order(&self, order: Arc<dyn SharedOrder>) {
+        let _ = self.supervisor.shared_order.set(order);
     }
 
     /// Sets the inode numbers of the session's network namespaces. Time is not to skip while a queue

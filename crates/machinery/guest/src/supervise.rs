@@ -17,6 +17,7 @@ pub(crate) mod question;
 pub(crate) mod real_time;
 pub(crate) mod report;
 pub(crate) mod scheduler;
+pub(crate) mod shared_order;
 pub(crate) mod skip;
 pub(crate) mod snapshot;
 pub(crate) mod supervisor;

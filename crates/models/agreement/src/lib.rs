@@ -14,6 +14,9 @@
 //!   of three such hosts.
 //! - [`Datagram`] is the format on the wire.
 //!
+//! Nodes whose clocks move only from event to event need no pauses: [`TurnOrder`] puts the events of all
+//! nodes in one order, which is that of a single machine.
+//!
 //! This crate opens no socket, reads no clock and stops no process; `timeloom-bus` does. Any host
 //! may request a pause at any time, and no host has a special role.
 #![forbid(unsafe_code)]
@@ -36,9 +39,11 @@ mod hosts;
 mod link;
 mod member;
 mod record;
+mod turns;
 
 pub use agreement::{Agreement, HostOrder, OnSilence};
 pub use datagram::{Datagram, Echo};
 pub use hosts::{HostId, Hosts};
 pub use member::{LeadMode, Member, MemberAction, Settings, TimelineReading};
 pub use record::{Halt, HaltCause, HostRecord, PauseStage, Resumption, Vote};
+pub use turns::{EventKey, Turn, TurnEnd, TurnFault, TurnOrder};

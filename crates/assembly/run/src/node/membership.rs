@@ -5,10 +5,10 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use timeloom_bus::{BusBuilder, HaltReason};
+use timeloom_bus::BusBuilder;
 use timeloom_emulation::Tunnels;
 use timeloom_fabric::{Fabric, MacAddress};
-use timeloom_guest::{Clock, HoldError, Session};
+use timeloom_guest::{Clock, HoldError, Session, SharedOrder};
 use timeloom_net::Owner;
 use timeloom_results::ClockAction;
 use timeloom_scenario::{Plan, Simulated, TunnelEnd};
@@ -94,8 +94,13 @@ pub(crate) trait Membership {
         Box::new(Vec::new)
     }
 
+    /// Returns the order of the events of all nodes; `None` if the nodes share none.
+    fn order(&self) -> Option<Arc<dyn SharedOrder>> {
+        None
+    }
+
     /// Returns the reason why the other nodes have stopped for good; `None` if they have not.
-    fn halted(&self) -> Option<HaltReason> {
+    fn halted(&self) -> Option<String> {
         None
     }
 
@@ -116,6 +121,9 @@ pub(crate) trait Membership {
     ) -> Result<(), HoldError> {
         session.resume().map_err(HoldError::from)
     }
+
+    /// Tells the other nodes that virtual time has ended on this one.
+    fn leave(&self) {}
 }
 
 /// Membership of the only node of a run.

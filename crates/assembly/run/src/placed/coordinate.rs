@@ -434,6 +434,7 @@ fn prepare(
         FromAgent::Prepared {
             bus,
             tunnels,
+            turns,
             engines,
             timeline,
             clock_error_ns,
@@ -443,6 +444,7 @@ fn prepare(
                 name: name.to_owned(),
                 bus: at(bus),
                 tunnels: at(tunnels),
+                turns: turns.map(at),
                 engines: engines
                     .into_iter()
                     .map(|(of, port)| (of, at(port)))

@@ -13,15 +13,17 @@ use timeloom_bus::{
     LineSettings, MachineWire, NetworkedWire, TestbedError, UdpError, Wire,
 };
 use timeloom_emulation::{
-    FollowedClock, PacketOptions, PacketPort, TunnelConfig, TunnelKey, TunnelReport, Tunnels,
+    FollowedClock, PacketOptions, PacketPort, TunnelCarrier, TunnelConfig, TunnelKey, TunnelPeer,
+    TunnelReport, Tunnels,
 };
 use timeloom_fabric::{Fabric, MacAddress};
-use timeloom_guest::{Clock, HoldError, Session};
+use timeloom_guest::{Clock, HoldError, Session, SharedOrder};
 use timeloom_net::Owner;
 use timeloom_results::{Caveat, Remedy};
 use timeloom_scenario::{Plan, Simulated, TunnelEnd};
 use timeloom_time::{ClockMap, Dilation, Instant, Virtual, Wall};
 
+use super::turns::{AgentTurns, MeetError, Meeting};
 use crate::agreed::{self, AgreedSession};
 use crate::awaited::{AwaitedPeers, Components};
 use crate::error::RunError;
@@ -37,12 +39,54 @@ pub(crate) struct AgentMembership {
     pub(crate) whole: Plan,
     /// This agent's ends of the links to other agents.
     pub(crate) ends: Vec<TunnelEnd>,
-    /// Pause bus of the agents. It outlives the run, because other agents may still need an answer.
-    pub(crate) bus: Arc<AgentBus>,
+    /// How the agents share virtual time. It outlives the run, because other agents may still need
+    /// an answer.
+    pub(crate) time: AgentTime,
     /// Board of the programs that are ready, on all agents.
     pub(crate) ready: Arc<ReadyBoard>,
     /// Connections to the other agents; taken by the part of the run that uses them.
     pub(crate) peer_links: Mutex<Option<PeerLinks>>,
+}
+
+/// How an agent shares virtual time with the others.
+#[derive(Clone)]
+pub(crate) enum AgentTime {
+    /// Clocks run side by side, and pauses are agreed on.
+    Bus(Arc<AgentBus>),
+    /// Clocks move from event to event, in one order.
+    Turns(Arc<AgentTurns>),
+}
+
+impl AgentTime {
+    /// Returns the way in which agent `name` shares time in a run of the plan `whole`, of which it
+    /// executes `share`.
+    pub(crate) fn of(name: &str, whole: &Plan, share: &Plan, ready: &Arc<ReadyBoard>) -> Self {
+        if !whole.takes_turns() {
+            return Self::Bus(Arc::default());
+        }
+        let names: Vec<String> = whole.placement.agents.keys().cloned().collect();
+        let me = names.iter().position(|it| it == name).unwrap_or_default();
+        // Of events at one instant, arrivals come first, then programs in the order of their hosts
+        // in the whole plan. Number 0 of a session is the host of programs without a host.
+        let position = |host: &String| whole.system.hosts.keys().position(|it| it == host);
+        let hosts = share.system.hosts.keys();
+        let hosts = hosts.map(|host| 2 + position(host).unwrap_or_default() as u32);
+        let ranks = std::iter::once(1).chain(hosts).collect();
+        Self::Turns(Arc::new(AgentTurns::new(
+            me,
+            names,
+            ranks,
+            Arc::clone(ready),
+        )))
+    }
+
+    /// Ends this agent's part. Other agents must not need it any more.
+    pub(crate) fn end(&self) {
+        match self {
+            Self::Bus(bus) => bus.end(),
+            Self::Turns(turns) => turns.end(),
+        }
+    }
 }
 
 /// Connections to the other agents.
@@ -55,6 +99,8 @@ pub(crate) struct PeerLinks {
     pub(crate) key: TunnelKey,
     /// Addresses at which the other agents receive tunnelled frames, by agent.
     pub(crate) tunnels: BTreeMap<String, SocketAddr>,
+    /// Sockets and addresses of the agents' streams; `None` unless the agents act in turns.
+    pub(crate) meeting: Option<Meeting>,
     /// Connections of this agent's engine to those of the other agents.
     pub(crate) engines: EngineLines,
 }
@@ -72,6 +118,8 @@ pub(crate) enum NoStart {
     Halted(#[from] HaltReason),
     #[error("interrupted while waiting for the other agents")]
     Interrupted,
+    #[error(transparent)]
+    Meeting(#[from] MeetError),
 }
 
 /// Pause bus of an agent's run. It can be used once all agents are present.
@@ -130,6 +178,10 @@ impl FollowedClock for SessionClock {
     fn map_and_stop(&self) -> (ClockMap<Wall, Virtual>, Instant<Virtual>) {
         self.0.map_and_stop()
     }
+
+    fn asleep(&self, next: Option<Instant<Virtual>>) {
+        self.0.announce(next);
+    }
 }
 
 impl AgentMembership {
@@ -143,6 +195,24 @@ impl AgentMembership {
         }
     }
 
+    /// Connects to all other agents, with which this one then acts in turns, and starts time.
+    ///
+    /// # Errors
+    /// Fails if not all agents connect, or if the run is interrupted before time begins.
+    fn meet(
+        &self,
+        turns: &Arc<AgentTurns>,
+        session: &Session,
+        interrupted: &AtomicBool,
+    ) -> Result<(), HoldError> {
+        let meeting = self.peer_links.lock().take();
+        let meeting = meeting.and_then(|links| links.meeting);
+        let meeting = meeting.ok_or_else(|| HoldError::other(NoStart::Twice))?;
+        let met = turns.meet(meeting, session.clock(), interrupted);
+        met.map_err(|error| HoldError::other(NoStart::from(error)))?;
+        session.resume().map_err(HoldError::from)
+    }
+
     /// Announces that this run is prepared, and waits until all agents are prepared and time has
     /// begun.
     ///
@@ -150,6 +220,7 @@ impl AgentMembership {
     /// Fails if not all agents join, or if the run is interrupted before time begins.
     fn connect(
         &self,
+        bus: &AgentBus,
         session: &Arc<Session>,
         run_recorder: &RunRecorder,
         interrupted: &AtomicBool,
@@ -179,12 +250,12 @@ impl AgentMembership {
             }
         };
         // This method is called only once.
-        let _ = self.bus.wire.set(Arc::clone(&wire));
+        let _ = bus.wire.set(Arc::clone(&wire));
         let give_up = || interrupted.load(Ordering::SeqCst);
         match wire.wait_for_start_or(&give_up)? {
             true => Ok(()),
             false => {
-                self.bus.given_up.store(true, Ordering::SeqCst);
+                bus.given_up.store(true, Ordering::SeqCst);
                 Err(NoStart::Interrupted)
             }
         }
@@ -259,7 +330,14 @@ impl Membership for AgentMembership {
                 offloads: false,
                 ..PacketOptions::default()
             };
-            let peer = peer_links.tunnels.get(&end.agent).copied();
+            let peer = match &self.time {
+                AgentTime::Bus(_) => {
+                    let address = peer_links.tunnels.get(&end.agent);
+                    address.copied().map(TunnelPeer::Address)
+                }
+                AgentTime::Turns(turns) => turns.number(&end.agent).map(TunnelPeer::Number),
+            };
+            let rate_bits_per_s = end.rate.map(|rate| rate.as_bits_per_s());
             let is_host = self
                 .whole
                 .system
@@ -273,28 +351,47 @@ impl Membership for AgentMembership {
                 peer: peer.ok_or_else(|| {
                     RunError::Start(format!("the address of agent {} is missing", end.agent))
                 })?,
-                rate_bits_per_s: end.rate.map(|rate| rate.as_bits_per_s()),
-                queue_bytes: timeloom_fabric::queue_bytes(
-                    end.rate.map(|rate| rate.as_bits_per_s()),
-                    is_host,
-                ),
+                rate_bits_per_s,
+                queue_bytes: timeloom_fabric::queue_bytes(rate_bits_per_s, is_host),
+                burst_bytes: timeloom_fabric::burst_bytes(rate_bits_per_s),
                 port: PacketPort::open(station, "eth0", options).map_err(failed)?,
                 name: format!("{}-{}", end.node, end.peer),
             });
         }
-        let socket = peer_links.socket.try_clone().map_err(|error| {
-            RunError::Start(format!("the socket for links to other agents: {error}"))
-        })?;
+        let carrier = match &self.time {
+            AgentTime::Bus(_) => {
+                let socket = peer_links.socket.try_clone().map_err(|error| {
+                    RunError::Start(format!("the socket for links to other agents: {error}"))
+                })?;
+                TunnelCarrier::Datagrams(socket, peer_links.key.clone())
+            }
+            AgentTime::Turns(turns) => TunnelCarrier::Streams(Arc::clone(turns) as _),
+        };
         let clock_of = Box::new(SessionClock(Arc::clone(clock)));
-        let tunnels =
-            Tunnels::start(socket, peer_links.key.clone(), ends, clock_of).map_err(failed)?;
+        let tunnels = Tunnels::start(carrier, ends, clock_of).map_err(failed)?;
         clock.on_change(tunnels.waker());
+        if let AgentTime::Turns(turns) = &self.time {
+            turns.ring_by(tunnels.waker());
+        }
         Ok(Some(tunnels))
     }
 
     fn wire(&self, bus: BusBuilder) -> BusBuilder {
-        let wire = Arc::clone(&self.bus);
-        bus.host(self.name.as_str()).wire(move |_, _| wire)
+        match &self.time {
+            AgentTime::Bus(wire) => {
+                let wire = Arc::clone(wire);
+                bus.host(self.name.as_str()).wire(move |_, _| wire)
+            }
+            // A session that is paused does not hand its turn over, so the others wait for it.
+            AgentTime::Turns(_) => bus,
+        }
+    }
+
+    fn order(&self) -> Option<Arc<dyn SharedOrder>> {
+        match &self.time {
+            AgentTime::Bus(_) => None,
+            AgentTime::Turns(turns) => Some(Arc::clone(turns) as _),
+        }
     }
 
     fn is_agreed(&self) -> bool {
@@ -308,12 +405,18 @@ impl Membership for AgentMembership {
     }
 
     fn awaited(&self) -> AwaitedPeers {
-        let bus = Arc::clone(&self.bus);
-        Box::new(move || bus.awaited())
+        let time = self.time.clone();
+        Box::new(move || match &time {
+            AgentTime::Bus(bus) => bus.awaited(),
+            AgentTime::Turns(turns) => turns.awaited(),
+        })
     }
 
-    fn halted(&self) -> Option<HaltReason> {
-        self.bus.wire.get()?.halted()
+    fn halted(&self) -> Option<String> {
+        match &self.time {
+            AgentTime::Bus(bus) => bus.wire.get()?.halted().map(|reason| reason.to_string()),
+            AgentTime::Turns(turns) => turns.fault(),
+        }
     }
 
     fn get_ready(&self, _run_recorder: &RunRecorder, components: &Components) {
@@ -326,8 +429,19 @@ impl Membership for AgentMembership {
         run_recorder: &RunRecorder,
         interrupted: &AtomicBool,
     ) -> Result<(), HoldError> {
-        let begun = self.connect(session, run_recorder, interrupted);
-        begun.map_err(HoldError::other)
+        match &self.time {
+            AgentTime::Bus(bus) => {
+                let begun = self.connect(bus, session, run_recorder, interrupted);
+                begun.map_err(HoldError::other)
+            }
+            AgentTime::Turns(turns) => self.meet(turns, session, interrupted),
+        }
+    }
+
+    fn leave(&self) {
+        if let AgentTime::Turns(turns) = &self.time {
+            turns.leave();
+        }
     }
 }
 

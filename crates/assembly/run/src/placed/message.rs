@@ -56,6 +56,8 @@ pub(super) struct AgentEndpoints {
     pub(super) name: String,
     pub(super) bus: SocketAddr,
     pub(super) tunnels: SocketAddr,
+    /// Address at which the agent accepts streams, if the agents act in turns.
+    pub(super) turns: Option<SocketAddr>,
     /// Addresses of the sockets of the agent's engine; the keys are the names of the agents that
     /// use them.
     pub(super) engines: BTreeMap<String, SocketAddr>,
@@ -72,6 +74,8 @@ pub(super) enum FromAgent {
     Prepared {
         bus: u16,
         tunnels: u16,
+        /// Port for streams of the other agents, if the agents act in turns.
+        turns: Option<u16>,
         /// Ports of the engine's sockets, if the network is simulated; the keys are the names of
         /// the agents that use them.
         engines: BTreeMap<String, u16>,

@@ -5,7 +5,7 @@
 //! ([`timeloom_scenario::Part`]) and runs it like any other plan, in its own run directory.
 //! [`AgentMembership`](membership::AgentMembership) is its membership in the run: the pause bus
 //! connects the agents, virtual time starts when all agents have joined, and links to other agents
-//! are tunnels. If a program depends on a program of another agent, the agent starts it when that
+//! are tunnels. With `compute = "none"` the agents act in [`turns`] instead. If a program depends on a program of another agent, the agent starts it when that
 //! program is ready. At the end the agents return their run directories, which are merged
 //! ([`merge`]).
 //!
@@ -28,6 +28,7 @@ mod scratch;
 pub(crate) mod secret;
 mod serve;
 mod transfer;
+mod turns;
 
 pub(crate) use coordinate::coordinate;
 pub use describe::{AgentDescription, Description, describe};

@@ -27,6 +27,13 @@ impl Secret {
         (bus, tunnels, *engines.bytes())
     }
 
+    /// Derives the secret of the streams between the agents of the run with the random number
+    /// `nonce`.
+    pub(super) fn of_streams(&self, nonce: &[u8; 32]) -> Self {
+        let run = self.0.derived(&[nonce]);
+        Self(SealKey::derive("timeloom turns 1", run.bytes()))
+    }
+
     /// Derives the key of one direction of one conversation.
     pub(crate) fn of_channel(&self, nonces: [&[u8; 32]; 2], direction: &str) -> SealKey {
         self.0

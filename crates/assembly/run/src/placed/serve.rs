@@ -23,13 +23,14 @@ use timeloom_scenario::{Plan, ScenarioErrors};
 use timeloom_time::Duration;
 
 use super::guests::{Guest, Guests};
-use super::membership::{AgentBus, AgentMembership, PeerLinks};
+use super::membership::{AgentMembership, AgentTime, PeerLinks};
 use super::message::{AgentEndpoints, FromAgent, Prepare, ShareResult, ToAgent};
 use super::outcome::{ended, entry, gather, lengths, send};
 use super::rewrite::{Mirror, lacking};
 use super::scratch::{Scratch, sweep};
 use super::secret::Secret;
 use super::transfer::{MOST_BYTES_IN_ALL, new_below, receive};
+use super::turns::Meeting;
 use crate::channel::{Receiver, Sender, Side, greet};
 use crate::experiment::run_here;
 use crate::node::{EngineLine, EngineLines, NodeName, ReadyBoard};
@@ -180,6 +181,9 @@ struct Sockets {
     /// Sockets of this agent's engine; the keys are the names of the agents that use them.
     engines: BTreeMap<String, UdpSocket>,
     engine_key: [u8; 32],
+    /// Listener for streams of the other agents, with their secret; `None` unless the agents act in
+    /// turns.
+    turns: Option<(TcpListener, Secret)>,
 }
 
 impl AgentServer {
@@ -240,13 +244,16 @@ impl AgentServer {
             key,
             mut engines,
             engine_key,
+            turns,
         } = sockets;
+        let turns_port = turns.as_ref().map(|(listener, _)| listener.local_addr());
         let ports = engines.iter();
         let ports = ports.map(|(of, socket)| Ok((of.clone(), socket.local_addr()?.port())));
         let clock_error = self.serve.timeline.open().read().uncertainty;
         sender.say(&FromAgent::Prepared {
             bus: bound.address().map_err(io::Error::other)?.port(),
             tunnels: tunnels.local_addr()?.port(),
+            turns: turns_port.transpose()?.map(|address| address.port()),
             engines: ports.collect::<io::Result<_>>()?,
             timeline: self.serve.timeline,
             clock_error_ns: clock_error.as_ns(),
@@ -262,7 +269,17 @@ impl AgentServer {
             address: other.bus,
             late: false,
         };
+        let patience = ready.membership.whole.placement.patience;
+        let meeting = turns.map(|(listener, secret)| Meeting {
+            listener,
+            secret,
+            addresses: others()
+                .filter_map(|it| Some((it.name.clone(), it.turns?)))
+                .collect(),
+            patience: StdDuration::from_nanos(patience.as_ns().unsigned_abs()),
+        });
         *lock(&ready.membership.peer_links) = Some(PeerLinks {
+            meeting,
             bound,
             pins,
             peers: others().map(peer).collect(),
@@ -330,7 +347,10 @@ impl AgentServer {
         let others = others.filter(|name| plan.network.is_some() && **name != prepare.agent);
         let engines = others.map(|name| Ok((name.clone(), bind()?)));
         let engines = engines.collect::<Result<_, Unready>>()?;
+        let listen = || TcpListener::bind(any).map_err(|error| Unready::Listen(any, error));
+        let turns = plan.takes_turns().then(listen).transpose()?;
         Ok(Sockets {
+            turns: turns.map(|listener| (listener, self.serve.secret.of_streams(&nonce))),
             bound,
             pins: pins(&plan, &prepare.agent)?,
             tunnels,
@@ -351,12 +371,24 @@ impl AgentServer {
     ) -> io::Result<()> {
         let sender = Arc::new(Mutex::new(sender));
         let board = Arc::clone(&ready.membership.ready);
-        let out = Arc::clone(&sender);
-        board.tell(move |program| {
-            let program = program.to_owned();
-            // A failure means that the run is gone, and the share will be interrupted.
-            let _ = lock(&out).say(&FromAgent::Ready { program });
-        });
+        match &ready.membership.time {
+            AgentTime::Bus(_) => {
+                let out = Arc::clone(&sender);
+                board.tell(move |program| {
+                    let program = program.to_owned();
+                    // A failure means that the run is gone, and the share will be interrupted.
+                    let _ = lock(&out).say(&FromAgent::Ready { program });
+                });
+            }
+            AgentTime::Turns(turns) => {
+                let turns = Arc::downgrade(turns);
+                board.tell(move |program| {
+                    if let Some(turns) = turns.upgrade() {
+                        turns.announce(program);
+                    }
+                });
+            }
+        }
         receiver.patience(None)?;
         let hung_up = receiver.hang_up()?;
         let stop = Arc::clone(&interrupted);
@@ -395,7 +427,7 @@ impl AgentServer {
         while told.is_ok() && !listener.is_finished() && StdInstant::now() < given_up {
             thread::sleep(LOOK_EVERY);
         }
-        ready.membership.bus.end();
+        ready.membership.time.end();
         let _ = hung_up.shutdown(std::net::Shutdown::Both);
         let _ = listener.join();
         told
@@ -497,16 +529,17 @@ pub(super) fn ready(prepare: &Prepare, files: &Path) -> Result<Ready, Unready> {
     if let Some(lacks) = lacking(&part.plan) {
         return Err(Unready::Lacks(lacks));
     }
+    let ready = Arc::new(ReadyBoard::default());
     Ok(Ready {
-        plan: part.plan,
         membership: AgentMembership {
             name: NodeName::from(prepare.agent.as_str()),
+            time: AgentTime::of(&prepare.agent, &whole, &part.plan, &ready),
             whole,
             ends: part.tunnels,
-            bus: Arc::new(AgentBus::default()),
-            ready: Arc::new(ReadyBoard::default()),
+            ready,
             peer_links: Mutex::new(None),
         },
+        plan: part.plan,
     })
 }
 

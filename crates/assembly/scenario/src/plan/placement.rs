@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use timeloom_guest::Compute;
 use timeloom_time::Duration;
 
 use crate::plan::{CapturedLink, Link, Named, Plan};
@@ -106,6 +107,11 @@ pub struct TunnelEnd {
 }
 
 impl Plan {
+    /// Returns true if the agents act in turns, since their clocks move only from event to event.
+    pub fn takes_turns(&self) -> bool {
+        self.placement.is_spread() && self.time.compute == Compute::None
+    }
+
     /// Returns the share of the plan that `agent` runs.
     pub fn part(&self, agent: &str) -> Part {
         let placement = &self.placement;

@@ -193,12 +193,24 @@ fn together(rules: &mut Rules<'_>) {
 /// Reports features that cannot be distributed over agents yet.
 fn alike(rules: &mut Rules<'_>) {
     let plan = rules.plan;
-    let steady = "the clocks of agents run at one rate between pauses and do not skip";
-    if plan.time.mode != Mode::Virtual && rules.was_read(&["time", "mode"]) {
-        rules.broken(&["time", "mode"], steady, "use `mode = \"virtual\"`");
+    let mode = plan.time.mode;
+    if mode != Mode::Virtual && rules.was_read(&["time", "mode"]) {
+        let help = "use `mode = \"virtual\"`, or `mode = \"skip\"` with `compute = \"none\"`";
+        match (mode, plan.time.compute) {
+            (Mode::Skip, Compute::None) => {}
+            (Mode::Skip, Compute::Real) => {
+                let message = "the clocks of agents skip together only if computing takes no time";
+                rules.broken(&["time", "mode"], message, help);
+            }
+            _ => {
+                let message = "time that is spread over agents is not stepped, and not real";
+                rules.broken(&["time", "mode"], message, help);
+            }
+        }
     }
-    if plan.time.compute == Compute::None {
-        rules.broken(&["time", "compute"], steady, "leave it out");
+    if plan.takes_turns() && plan.network.is_some() {
+        let message = "a simulated network that is spread over agents needs computing time";
+        rules.broken(&["time", "compute"], message, "leave it out");
     }
     network(rules);
     if plan.system.openflow.is_some() {

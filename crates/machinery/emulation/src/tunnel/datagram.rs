@@ -1,5 +1,6 @@
 //! Datagram that carries a frame between machines. It contains the link, the frame's number on that
-//! link, the departure time, the bytes, and a tag of the key over all of them.
+//! link, the departure time, the bytes, and a tag of the key over all of them. Streams carry the same
+//! content without the tag.
 
 use timeloom_sys::seal::{SealKey, TAG_BYTES};
 use timeloom_time::{Instant, Virtual};
@@ -27,15 +28,35 @@ pub(super) struct Datagram<'a> {
     pub(super) frame: &'a [u8],
 }
 
-impl Datagram<'_> {
+impl<'a> Datagram<'a> {
     pub(super) fn seal(&self, key: &TunnelKey, out: &mut Vec<u8>) {
+        self.write(out);
+        close(key, out);
+    }
+
+    /// Replaces the content of `out` by this datagram without its seal.
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
         out.clear();
         out.extend_from_slice(&self.link.to_be_bytes());
         out.push(self.end);
         out.extend_from_slice(&self.number.to_be_bytes());
         out.extend_from_slice(&self.at.as_ns().to_be_bytes());
         out.extend_from_slice(self.frame);
-        close(key, out);
+    }
+
+    /// Parses a datagram without its seal; `None` if it is too short.
+    pub(super) fn parse(body: &'a [u8]) -> Option<Self> {
+        let (link, rest) = body.split_first_chunk::<2>()?;
+        let (end, rest) = rest.split_first()?;
+        let (number, rest) = rest.split_first_chunk::<8>()?;
+        let (at, frame) = rest.split_first_chunk::<8>()?;
+        Some(Datagram {
+            link: u16::from_be_bytes(*link),
+            end: *end,
+            number: u64::from_be_bytes(*number),
+            at: Instant::from_ns(i64::from_be_bytes(*at)),
+            frame,
+        })
     }
 }
 
@@ -47,17 +68,8 @@ pub(super) fn close(key: &TunnelKey, out: &mut Vec<u8>) {
 /// Checks the seal and parses a datagram; returns `None` if the seal does not match the key.
 pub(super) fn open<'a>(key: &TunnelKey, bytes: &'a [u8]) -> Option<Datagram<'a>> {
     let (body, seal) = bytes.split_at_checked(bytes.len().checked_sub(TAG_BYTES)?)?;
-    let (link, rest) = body.split_first_chunk::<2>()?;
-    let (end, rest) = rest.split_first()?;
-    let (number, rest) = rest.split_first_chunk::<8>()?;
-    let (at, frame) = rest.split_first_chunk::<8>()?;
-    key.0.verifies(&[body], seal).then(|| Datagram {
-        link: u16::from_be_bytes(*link),
-        end: *end,
-        number: u64::from_be_bytes(*number),
-        at: Instant::from_ns(i64::from_be_bytes(*at)),
-        frame,
-    })
+    let datagram = Datagram::parse(body)?;
+    key.0.verifies(&[body], seal).then_some(datagram)
 }
 
 #[cfg(test)]

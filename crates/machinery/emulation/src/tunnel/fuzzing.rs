@@ -61,7 +61,7 @@ pub fn line(frames: &[(u64, Instant<Virtual>, u8)], rate_bits_per_s: Option<u64>
         "each number came or is lost"
     );
 
-    let mut outgoing = Outgoing::new(rate_bits_per_s, 1_000);
+    let mut outgoing = Outgoing::new(rate_bits_per_s, 1_000, 300);
     let mut last = Instant::from_ns(i64::MIN);
     let mut sent = 0;
     for (_, now, length) in frames {

@@ -12,18 +12,22 @@ pub(super) struct Outgoing {
     rate: Option<u64>,
     most_bytes: usize,
     bytes: usize,
-    /// Instant at which all queued frames will have left.
+    /// Time by which frames may leave earlier than at the link's rate, after a pause: the depth of
+    /// the bucket of a link within one machine, at that rate.
+    burst: Duration,
+    /// Instant at which all frames until now would have left at the link's rate.
     free_at: Instant<Virtual>,
     waiting: VecDeque<(Instant<Virtual>, Vec<u8>)>,
     pub(super) dropped: u64,
 }
 
 impl Outgoing {
-    pub(super) fn new(rate: Option<u64>, most_bytes: usize) -> Self {
+    pub(super) fn new(rate: Option<u64>, most_bytes: usize, burst_bytes: usize) -> Self {
         Self {
             rate,
             most_bytes,
             bytes: 0,
+            burst: of_bits(rate, burst_bytes),
             free_at: Instant::ZERO,
             waiting: VecDeque::new(),
             dropped: 0,
@@ -38,7 +42,8 @@ impl Outgoing {
         }
         self.bytes += frame.len();
         self.free_at = self.free_at.max(now) + self.takes(frame.len());
-        self.waiting.push_back((self.free_at, frame.to_vec()));
+        let leaves = (self.free_at - self.burst).max(now);
+        self.waiting.push_back((leaves, frame.to_vec()));
     }
 
     /// Returns the departure time of the next frame; `None` if the queue is empty.
@@ -58,13 +63,17 @@ impl Outgoing {
 
     /// Returns the time for which a frame of `bytes` bytes occupies the wire.
     fn takes(&self, bytes: usize) -> Duration {
-        let Some(rate) = self.rate else {
-            return Duration::ZERO;
-        };
-        let slot = (bytes + OVERHEAD_BYTES).max(SMALLEST_SLOT_BYTES) as u64;
-        let ns = u128::from(slot) * 8_000_000_000 / u128::from(rate.max(1));
-        Duration::from_ns(i64::try_from(ns).unwrap_or(i64::MAX / 2))
+        of_bits(self.rate, (bytes + OVERHEAD_BYTES).max(SMALLEST_SLOT_BYTES))
     }
+}
+
+/// Returns the time for which `bytes` bytes occupy a wire of this rate in bit/s.
+fn of_bits(rate: Option<u64>, bytes: usize) -> Duration {
+    let Some(rate) = rate else {
+        return Duration::ZERO;
+    };
+    let ns = bytes as u128 * 8_000_000_000 / u128::from(rate.max(1));
+    Duration::from_ns(i64::try_from(ns).unwrap_or(i64::MAX / 2))
 }
 
 /// Frames received from the other machine.
@@ -136,7 +145,7 @@ mod tests {
     /// A frame of 1,226 bytes takes 100 µs at 100 Mbit/s, together with its overhead.
     #[test]
     fn frames_leave_at_the_rate_of_the_link_and_stand_when_the_clock_does() {
-        let mut line = Outgoing::new(Some(100_000_000), 4_000);
+        let mut line = Outgoing::new(Some(100_000_000), 4_000, 0);
         for _ in 0..3 {
             line.offer(&[7; 1_226], at(1_000));
         }
@@ -154,9 +163,25 @@ mod tests {
         assert_eq!(line.next(), Some(at(5_006) + Duration::from_ns(720)));
     }
 
+    /// A bucket of two frames passes two at once, and one of them again after the time of one.
+    #[test]
+    fn frames_leave_at_once_while_the_bucket_has_tokens() {
+        let mut line = Outgoing::new(Some(100_000_000), 8_000, 2_500);
+        for _ in 0..3 {
+            line.offer(&[7; 1_226], at(1_000));
+        }
+        assert_eq!(line.take(at(1_000)).map(|it| it.0), Some(at(1_000)));
+        assert_eq!(line.take(at(1_000)).map(|it| it.0), Some(at(1_000)));
+        assert_eq!(line.take(at(1_000)), None);
+        assert_eq!(line.next(), Some(at(1_100)));
+        assert!(line.take(at(1_100)).is_some());
+        line.offer(&[7; 1_226], at(1_200));
+        assert_eq!(line.next(), Some(at(1_200)));
+    }
+
     #[test]
     fn a_link_without_a_rate_is_at_once() {
-        let mut line = Outgoing::new(None, 1_000);
+        let mut line = Outgoing::new(None, 1_000, 0);
         line.offer(&[1; 100], at(3));
         assert_eq!(line.take(at(3)), Some((at(3), vec![1; 100])));
     }

@@ -7,6 +7,10 @@
 //! clocks are stopped, and this module holds the frames in flight. The link is slower than a cable
 //! by the delay of the network between the machines.
 //!
+//! Where the machines act in turns ([`TunnelStreams`]), streams carry the frames in place of
+//! datagrams. Frames are sent and delivered only in turns of this machine, so each arrives at the
+//! virtual instant at which it left.
+//!
 //! One thread serves all links of a machine. It reads the clock but does not control it.
 
 mod datagram;
@@ -38,16 +42,48 @@ pub struct TunnelConfig {
     pub link: u16,
     /// Index of this end, 0 or 1.
     pub end: u8,
-    /// Address at which the other machine's tunnels receive datagrams.
-    pub peer: SocketAddr,
+    /// The other machine.
+    pub peer: TunnelPeer,
     /// Rate of the link in bit/s; `None` if frames leave at once.
     pub rate_bits_per_s: Option<u64>,
     /// Maximum number of bytes in the queue; further frames are dropped.
     pub queue_bytes: usize,
+    /// Number of bytes that leave at once after a pause; more leave at the rate.
+    pub burst_bytes: usize,
     /// Interface through which the local node is connected.
     pub port: PacketPort,
     /// Name of the link in reports.
     pub name: String,
+}
+
+/// Other machine of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TunnelPeer {
+    /// Address at which the machine's tunnels receive datagrams.
+    Address(SocketAddr),
+    /// Number of the machine in [`TunnelStreams`].
+    Number(usize),
+}
+
+/// Carrier of the frames between the machines.
+pub enum TunnelCarrier {
+    /// UDP datagrams, which are sealed with a key.
+    Datagrams(UdpSocket, TunnelKey),
+    /// Streams between machines that act in turns.
+    Streams(Arc<dyn TunnelStreams>),
+}
+
+/// Reliable and ordered streams between machines of which one acts at a time.
+pub trait TunnelStreams: Send + Sync {
+    /// Returns true while this machine has the turn.
+    fn has_turn(&self) -> bool;
+
+    /// Sends bytes to a machine. They take effect there at `arrival`.
+    fn send(&self, to: usize, arrival: Instant<Virtual>, bytes: &[u8]);
+
+    /// Returns bytes that have arrived in earlier turns, with the number of their sender; `None` if
+    /// there are no more.
+    fn receive(&self) -> Option<(usize, Vec<u8>)>;
 }
 
 /// Statistics of one end of a link.
@@ -81,37 +117,40 @@ pub struct Tunnels {
 }
 
 impl Tunnels {
-    /// Serves `ends` by the time of `clock`. Other machines send their datagrams to `socket`.
+    /// Serves `ends` by the time of `clock`. The frames of other machines come by `carrier`.
     ///
     /// # Errors
     /// Fails if the kernel refuses the thread or the descriptors that it polls.
     pub fn start(
-        socket: UdpSocket,
-        key: TunnelKey,
+        carrier: TunnelCarrier,
         ends: Vec<TunnelConfig>,
         clock: Box<dyn FollowedClock>,
     ) -> Result<Self, PortalError> {
         let failed = |error| PortalError::kernel("start the tunnels", error);
         let alarm = Alarm::new().map_err(failed)?;
-        socket.set_nonblocking(true).map_err(failed)?;
-        // The `FORCE` variant may exceed the machine's limit, if it is permitted.
-        set_socket_recv_buffer_size_force(&socket, BUFFER_BYTES)
-            .or_else(|_| set_socket_recv_buffer_size(&socket, BUFFER_BYTES))
-            .map_err(|error| failed(error.into()))?;
+        if let TunnelCarrier::Datagrams(socket, _) = &carrier {
+            socket.set_nonblocking(true).map_err(failed)?;
+            // The `FORCE` variant may exceed the machine's limit, if it is permitted.
+            set_socket_recv_buffer_size_force(socket, BUFFER_BYTES)
+                .or_else(|_| set_socket_recv_buffer_size(socket, BUFFER_BYTES))
+                .map_err(|error| failed(error.into()))?;
+        }
         let over = Arc::new(AtomicBool::new(false));
         let mut descriptors: Vec<BorrowedFd<'_>> =
             ends.iter().map(|end| end.port.descriptor()).collect();
-        descriptors.push(socket.as_fd());
+        if let TunnelCarrier::Datagrams(socket, _) = &carrier {
+            descriptors.push(socket.as_fd());
+        }
         let poll = Poll::new(&alarm, &descriptors, Duration::ZERO).map_err(failed)?;
         let worker = Worker {
             ends: ends.into_iter().map(End::new).collect(),
-            socket,
-            key,
+            carrier,
             clock,
             poll,
             alarm: alarm.clone(),
             over: Arc::clone(&over),
             buffer: vec![0; LARGE],
+            heard: Vec::new(),
             out: Vec::new(),
         };
         let thread = Builder::new()
@@ -162,7 +201,7 @@ struct End {
 impl End {
     fn new(what: TunnelConfig) -> Self {
         Self {
-            outgoing: Outgoing::new(what.rate_bits_per_s, what.queue_bytes),
+            outgoing: Outgoing::new(what.rate_bits_per_s, what.queue_bytes, what.burst_bytes),
             incoming: Incoming::default(),
             number: 0,
             report: TunnelReport {
@@ -187,21 +226,26 @@ impl End {
 
 struct Worker {
     ends: Vec<End>,
-    socket: UdpSocket,
-    key: TunnelKey,
+    carrier: TunnelCarrier,
     clock: Box<dyn FollowedClock>,
     poll: Poll,
     alarm: Alarm,
     over: Arc<AtomicBool>,
     buffer: Vec<u8>,
+    /// Content of the last frame that came by a stream.
+    heard: Vec<u8>,
     out: Vec<u8>,
 }
 
-/// Reading of the clock, and whether it is running.
+/// Reading of the clock, and what may happen at that instant.
 struct Present {
     now: Instant<Virtual>,
     /// True if the clock is stopped at this instant.
     stands: bool,
+    /// True if frames that have left may be sent to other machines.
+    sends: bool,
+    /// True if frames that are due may be delivered to the nodes.
+    delivers: bool,
 }
 
 impl Worker {
@@ -214,8 +258,10 @@ impl Worker {
             let present = self.present();
             self.hear();
             self.take_in(present.now);
-            self.send(present.now);
-            if !present.stands {
+            if present.sends {
+                self.send(present.now);
+            }
+            if present.delivers {
                 self.hand_out(present.now);
             }
             let until = self.next_turn(&present);
@@ -230,22 +276,50 @@ impl Worker {
     fn present(&self) -> Present {
         let (map, stop) = self.clock.map_and_stop();
         let now = map.at(wall_now());
+        let stands = map.rate.is_stopped() || now >= stop;
+        let (sends, delivers) = match &self.carrier {
+            TunnelCarrier::Datagrams(..) => (true, !stands),
+            // The clock moves by skips, and stands in between.
+            TunnelCarrier::Streams(streams) => {
+                let has_turn = streams.has_turn();
+                (has_turn, has_turn)
+            }
+        };
         Present {
             now: now.min(stop),
-            stands: map.rate.is_stopped() || now >= stop,
+            stands,
+            sends,
+            delivers,
         }
     }
 
-    /// Receives datagrams of other machines and queues their frames.
+    /// Receives frames of other machines and queues them.
     fn hear(&mut self) {
-        // An error means that a peer is unreachable (ICMP), or that there is nothing to receive.
-        for _ in 0..MOST_AT_ONCE {
-            let Ok((length, from)) = self.socket.recv_from(&mut self.buffer) else {
-                return;
+        let most = match self.carrier {
+            TunnelCarrier::Datagrams(..) => MOST_AT_ONCE,
+            // Nothing tells this thread of what it leaves.
+            TunnelCarrier::Streams(_) => usize::MAX,
+        };
+        for _ in 0..most {
+            let (datagram, from) = match &self.carrier {
+                TunnelCarrier::Datagrams(socket, key) => {
+                    // An error means that a peer is unreachable (ICMP), or that there is nothing to
+                    // receive.
+                    let Ok((length, from)) = socket.recv_from(&mut self.buffer) else {
+                        return;
+                    };
+                    let bytes = &self.buffer[..length];
+                    (open(key, bytes), TunnelPeer::Address(from))
+                }
+                TunnelCarrier::Streams(streams) => {
+                    let Some((from, bytes)) = streams.receive() else {
+                        return;
+                    };
+                    self.heard = bytes;
+                    (Datagram::parse(&self.heard), TunnelPeer::Number(from))
+                }
             };
-            let Some(datagram) = open(&self.key, &self.buffer[..length]) else {
-                continue;
-            };
+            let Some(datagram) = datagram else { continue };
             let end = self.ends.iter_mut().find(|end| {
                 let what = &end.what;
                 (what.link, 1 - what.end, what.peer) == (datagram.link, datagram.end, from)
@@ -285,9 +359,18 @@ impl Worker {
                     at,
                     frame: &frame,
                 };
-                datagram.seal(&self.key, &mut self.out);
-                // A frame that cannot be sent is lost, and the other end counts it.
-                let _ = self.socket.send_to(&self.out, end.what.peer);
+                match (&self.carrier, end.what.peer) {
+                    (TunnelCarrier::Datagrams(socket, key), TunnelPeer::Address(peer)) => {
+                        datagram.seal(key, &mut self.out);
+                        // A frame that cannot be sent is lost, and the other end counts it.
+                        let _ = socket.send_to(&self.out, peer);
+                    }
+                    (TunnelCarrier::Streams(streams), TunnelPeer::Number(peer)) => {
+                        datagram.write(&mut self.out);
+                        streams.send(peer, at, &self.out);
+                    }
+                    _ => unreachable!("the peers are those of the carrier"),
+                }
                 end.report.sent += 1;
             }
         }
@@ -315,7 +398,13 @@ impl Worker {
     fn next_turn(&self, present: &Present) -> Option<Instant<Wall>> {
         let leaves = self.ends.iter().filter_map(|end| end.outgoing.next());
         let comes = self.ends.iter().filter_map(|end| end.incoming.next());
-        let next = leaves.chain(comes).min()?;
+        let next = leaves.chain(comes).min();
+        if matches!(self.carrier, TunnelCarrier::Streams(_)) {
+            // The clock skips to the next frame, which rings the alarm, as the next turn does.
+            self.clock.asleep(next.filter(|next| *next > present.now));
+            return None;
+        }
+        let next = next?;
         let soon = wall_now() + LOOK_EVERY;
         if present.stands {
             // Some ways to restart a clock do not ring the alarm, so the thread checks again soon.

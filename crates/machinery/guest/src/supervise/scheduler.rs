@@ -28,6 +28,7 @@ use crate::linux::processes;
 use crate::supervise::activity::First;
 use crate::supervise::computing::{COMPUTING_NS, Computing, Counted, POLLING_NS, Rest, Spins};
 use crate::supervise::interrupt;
+use crate::supervise::shared_order::Acting;
 use crate::supervise::skip::{Attempt, stopped};
 use crate::supervise::snapshot::Snapshot;
 use crate::supervise::supervisor::Supervisor;
@@ -65,7 +66,12 @@ pub(crate) struct Scheduler {
 impl Scheduler {
     /// Gives the next thread its turn while all threads sleep, as the snapshot `all` of /proc
     /// shows.
-    pub(crate) fn next_of(&mut self, supervisor: &Supervisor, all: &Snapshot) -> Attempt {
+    pub(crate) fn next_of(
+        &mut self,
+        supervisor: &Supervisor,
+        acting: &Acting,
+        all: &Snapshot,
+    ) -> Attempt {
         let clock = &supervisor.clock;
         let theirs = all.waiting.iter().filter_map(|waiter| {
             let deadline = waiter.deadline?;
@@ -79,7 +85,7 @@ impl Scheduler {
         let order = |it: &First| (it.at, it.deadline.host, it.pid, it.thread);
         let first = theirs.min_by_key(order);
         let mut counts = std::mem::take(&mut self.counts);
-        let attempt = self.next(supervisor, first, || ran_since(&mut counts, all));
+        let attempt = self.next(supervisor, acting, first, || ran_since(&mut counts, all));
         self.counts = counts;
         attempt
     }
@@ -90,6 +96,7 @@ impl Scheduler {
     pub(crate) fn next(
         &mut self,
         supervisor: &Supervisor,
+        acting: &Acting,
         first: Option<First>,
         ran: impl FnOnce() -> usize,
     ) -> Attempt {
@@ -103,6 +110,9 @@ impl Scheduler {
         }
         match first {
             Some(first) if first.at <= now => {
+                if !acting.allows(now, Some(first.deadline.host)) {
+                    return Attempt::HandedOver;
+                }
                 let woken = Some((first.thread, first.deadline));
                 if self.woken == woken {
                     // The deadline has passed but the thread has not continued: its host's clock
@@ -119,13 +129,21 @@ impl Scheduler {
             _ => {
                 let at = first.map(|first| first.at);
                 let Some(next) = own.into_iter().chain(at).min() else {
-                    return Attempt::NotNow;
+                    return match acting.has_no_event() {
+                        true => Attempt::HandedOver,
+                        false => Attempt::NotNow,
+                    };
                 };
+                let host = first.filter(|_| own.is_none_or(|own| own > next));
+                if !acting.allows(next, host.map(|first| first.deadline.host)) {
+                    return Attempt::HandedOver;
+                }
                 self.note(supervisor, ran());
                 // The announced instant comes first. Many of the events after it may concern no
                 // program, and happen in this one move.
                 let limit = awaited.into_iter().chain(at).min();
                 let limit = limit.unwrap_or(Instant::FAR_FUTURE).min(clock.stop());
+                let limit = limit.min(acting.until());
                 if announced != Some(next) || !supervisor.go_ahead(limit) {
                     clock.skip_to(next, || {});
                 }
@@ -150,7 +168,12 @@ impl Scheduler {
     }
 
     /// Advances the clock by a small step for spinning threads, while all other threads sleep.
-    pub(crate) fn step(&mut self, supervisor: &Supervisor, all: &Snapshot) -> Attempt {
+    pub(crate) fn step(
+        &mut self,
+        supervisor: &Supervisor,
+        acting: &Acting,
+        all: &Snapshot,
+    ) -> Attempt {
         if let Some(thread) = self.computing(&all.at_work) {
             return Attempt::Busy(thread);
         }
@@ -170,7 +193,6 @@ impl Scheduler {
                 name_spinning(supervisor, thread, why);
             }
         }
-        supervisor.with_order(|order| order.steps += 1);
         let clock = &supervisor.clock;
         let now = clock.now();
         let [awaited, announced] = clock.awaited_and_announced();
@@ -179,6 +201,10 @@ impl Scheduler {
         let limit = due.min().map_or(now + STEP, |due| due.min(now + STEP));
         // A thread whose host's clock has rounded differently needs a little more time.
         let limit = limit.max(now + Duration::from_ns(1));
+        if !acting.allows_step(limit) {
+            return Attempt::HandedOver;
+        }
+        supervisor.with_order(|order| order.steps += 1);
         move_frozen(supervisor, limit, announced, uses_processor)
     }
 

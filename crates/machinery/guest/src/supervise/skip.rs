@@ -35,6 +35,7 @@ use crate::supervise::activity::Activity;
 use crate::supervise::interrupt;
 use crate::supervise::own_threads::OwnThreads;
 use crate::supervise::scheduler::Scheduler;
+use crate::supervise::shared_order::Acting;
 use crate::supervise::snapshot::{NoSnapshot, Snapshot, Waiter};
 use crate::supervise::supervisor::Supervisor;
 
@@ -50,6 +51,10 @@ pub(crate) fn serve(shared: &Weak<Supervisor>, ended: &AtomicBool) {
         let Some(supervisor) = shared.upgrade() else {
             return;
         };
+        let order = supervisor.shared_order.get();
+        if order.is_some_and(|order| !order.await_turn(OF_OTHERS)) {
+            continue;
+        }
         let attempt = match &mut activity {
             Some(activity) => by_events(&supervisor, activity, &mut own, &mut scheduler),
             None => skip_once(&supervisor, &mut own, &mut scheduler, || false),
@@ -57,11 +62,12 @@ pub(crate) fn serve(shared: &Weak<Supervisor>, ended: &AtomicBool) {
         match attempt {
             Attempt::Skipped => trace!(virtual_ns = supervisor.clock.now().as_ns(), "skipped"),
             Attempt::Busy(thread) => trace!(thread, "not skipped: a thread runs"),
+            Attempt::HandedOver => trace!("handed the turn over"),
             Attempt::NotNow => {}
         }
         supervisor.note_busy(match attempt {
             Attempt::Busy(thread) => Some(thread),
-            Attempt::Skipped | Attempt::NotNow => None,
+            Attempt::Skipped | Attempt::HandedOver | Attempt::NotNow => None,
         });
         if attempt == Attempt::Skipped {
             supervisor.is_deferred.store(false, Ordering::Relaxed);
@@ -130,6 +136,8 @@ pub(crate) enum Attempt {
     Skipped,
     /// This guest thread is running.
     Busy(i32),
+    /// The next event of another session comes first.
+    HandedOver,
     /// Another event is about to happen, or there is no next event.
     NotNow,
 }
@@ -155,7 +163,7 @@ fn by_events(
         activity.searched(attempt == Attempt::Skipped);
         return attempt;
     };
-    let Some(_change) = supervisor.try_change() else {
+    let (Some(acting), Some(_change)) = (Acting::of(supervisor), supervisor.try_change()) else {
         return Attempt::NotNow;
     };
     if supervisor.clock.is_paused()
@@ -167,7 +175,7 @@ fn by_events(
     }
     if supervisor.clock.compute() == Compute::None {
         let first = activity.waiting.first(&supervisor.clock);
-        return scheduler.next(supervisor, first, || activity.take_ran());
+        return scheduler.next(supervisor, &acting, first, || activity.take_ran());
     }
     // All deadlines are current, so the threads that have run need not be looked at again.
     activity.take_ran();
@@ -204,7 +212,7 @@ fn skip_once(
     scheduler: &mut Scheduler,
     is_deferred: impl Fn() -> bool,
 ) -> Attempt {
-    let Some(_change) = supervisor.try_change() else {
+    let (Some(acting), Some(_change)) = (Acting::of(supervisor), supervisor.try_change()) else {
         return Attempt::NotNow;
     };
     if supervisor.clock.is_paused() {
@@ -238,7 +246,7 @@ fn skip_once(
     let attempt = match look() {
         // Threads of this process may have run between the two snapshots.
         Ok(second) if first == second && is_quiet(own) && (!in_tick || own.slept()) => {
-            skip(supervisor, scheduler, &second)
+            skip(supervisor, &acting, scheduler, &second)
         }
         _ => Attempt::NotNow,
     };
@@ -262,13 +270,18 @@ fn is_long(supervisor: &Supervisor, next: Option<Instant<Virtual>>) -> bool {
 }
 
 /// Skips. The caller has found that nothing is about to happen.
-fn skip(supervisor: &Supervisor, scheduler: &mut Scheduler, second: &Snapshot) -> Attempt {
+fn skip(
+    supervisor: &Supervisor,
+    acting: &Acting,
+    scheduler: &mut Scheduler,
+    second: &Snapshot,
+) -> Attempt {
     let in_turns = supervisor.clock.compute() == Compute::None;
     if in_turns && second.at_work.is_empty() {
-        return scheduler.next_of(supervisor, second);
+        return scheduler.next_of(supervisor, acting, second);
     }
     if in_turns {
-        return scheduler.step(supervisor, second);
+        return scheduler.step(supervisor, acting, second);
     }
     jump(supervisor, &second.waiting)
 }
@@ -332,6 +345,10 @@ const LEAST_DATED: Duration = Duration::from_ms(4);
 /// Wall seconds within which the interrupts of all threads are done, even if this thread is
 /// preempted for a moment.
 const SOON_S: f64 = 0.005;
+
+/// Wall time for which a session that shares the order of its events waits for its turn, before it
+/// looks whether it has ended.
+const OF_OTHERS: StdDuration = StdDuration::from_millis(20);
 
 /// Wall time without a skip after which the user is informed of the reason.
 const LONG_BUSY: StdDuration = StdDuration::from_secs(5);

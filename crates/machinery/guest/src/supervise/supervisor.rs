@@ -27,6 +27,7 @@ use crate::supervise::interrupt;
 use crate::supervise::real_time::Pacing;
 use crate::supervise::report::Report;
 use crate::supervise::scheduler::SchedulingRecord;
+use crate::supervise::shared_order::SharedOrder;
 use crate::timers::Timers;
 
 /// State shared by a session and all threads that serve its programs.
@@ -84,6 +85,8 @@ pub(crate) struct Supervisor {
     pub(crate) quiet: OnceLock<QuietCheck>,
     /// Function that lets a component that follows the clock run ahead of it.
     pub(crate) ahead: OnceLock<GoAhead>,
+    /// Order of events that this session shares with others; unset if it shares none.
+    pub(crate) shared_order: OnceLock<Arc<dyn SharedOrder>>,
 }
 
 /// Guard for a program between its fork and its exec.
@@ -147,6 +150,7 @@ impl Supervisor {
             busy: Mutex::default(),
             quiet: OnceLock::new(),
             ahead: OnceLock::new(),
+            shared_order: OnceLock::new(),
         })
     }
 

@@ -1,0 +1,280 @@
+//! Order of the events of several nodes whose clocks move only from event to event.
+//!
+//! The nodes take turns: only the node with the earliest event acts, until its next event is no
+//! longer the earliest. It then hands the turn over with a [`TurnEnd`], which states its next event,
+//! and the arrivals of the messages that it has sent to others meanwhile. Every node applies the
+//! ends of all turns in their order, so all of them know which node has the next turn, without a
+//! master and without a further message. The events of all nodes happen in one order, which is that
+//! of a single machine, and which depends neither on the speed of the nodes nor on the network
+//! between them.
+//!
+//! If every message takes at least the *lookahead* to arrive, the node may act for that much longer
+//! than the earliest event of the others: no message to it can arrive sooner.
+//!
+//! The streams between nodes must be reliable and ordered. Messages and the end of the turn in which
+//! they were sent use the same stream, so a node that has the turn has received all messages that
+//! were sent to it before.
+
+use std::collections::BTreeMap;
+
+use timeloom_time::{Duration, Instant, Virtual};
+
+/// Position of an event in the order of all events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EventKey {
+    /// Virtual instant of the event.
+    pub at: Instant<Virtual>,
+    /// Order among the events of one instant: arrivals of messages have rank 0, and programs the
+    /// rank of their host.
+    pub rank: u32,
+}
+
+impl EventKey {
+    /// Returns the position of a message's arrival at `at`.
+    pub fn arrival(at: Instant<Virtual>) -> Self {
+        Self { at, rank: 0 }
+    }
+}
+
+/// End of a turn, for all other nodes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TurnEnd {
+    /// Number of the turn.
+    pub turn: u64,
+    /// Next event of the node that had the turn; `None` if it will have none by itself.
+    pub next: Option<EventKey>,
+    /// Earliest arrival of the messages that the node has sent in this turn, by receiver.
+    pub sent: BTreeMap<usize, Instant<Virtual>>,
+    /// True if the node acts no more. Messages to it have no effect.
+    pub leaves: bool,
+}
+
+/// Right of a node to act.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// Earliest event of any other node, with the number of that node; `None` if no other node has
+    /// an event.
+    rival: Option<(EventKey, usize)>,
+    me: usize,
+    lookahead: Duration,
+}
+
+impl Turn {
+    /// Returns true if the node may perform its event at this position.
+    pub fn allows(&self, event: EventKey) -> bool {
+        self.rival
+            .is_none_or(|rival| (event, self.me) < rival || event.at < rival.0.at + self.lookahead)
+    }
+
+    /// Returns the last instant to which the node's clock may move, if nothing happens on the way.
+    pub fn until(&self) -> Instant<Virtual> {
+        let Some((rival, _)) = self.rival else {
+            return Instant::FAR_FUTURE;
+        };
+        match self.lookahead > Duration::ZERO {
+            true => rival.at + self.lookahead - Duration::from_ns(1),
+            false => rival.at,
+        }
+    }
+}
+
+/// Violation of the protocol by another node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TurnFault {
+    /// The node ended a turn of another node.
+    #[error("node {node} ended turn {turn}, which was not its own")]
+    NotItsTurn {
+        /// Number of the node that sent the end.
+        node: usize,
+        /// Number of the turn.
+        turn: u64,
+    },
+    /// The node's next event precedes the turn, or a message arrives sooner than messages can.
+    #[error("node {node} announced an event that is too early for its turn {turn}")]
+    Past {
+        /// Number of the node.
+        node: usize,
+        /// Number of the turn.
+        turn: u64,
+    },
+    /// The node announced a message to a node that does not exist.
+    #[error("node {node} announced a message to node {to}, which does not exist")]
+    NoSuchNode {
+        /// Number of the node.
+        node: usize,
+        /// Number of the receiver.
+        to: usize,
+    },
+    /// The end of this turn has arrived before, or precedes that of the present turn by too much.
+    #[error("node {node} sent the end of turn {turn} out of order")]
+    OutOfOrder {
+        /// Number of the node.
+        node: usize,
+        /// Number of the turn.
+        turn: u64,
+    },
+}
+
+/// One node's knowledge of the order.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TurnOrder {
+    me: usize,
+    nodes: Vec<Node>,
+    /// Number of the present turn.
+    turn: u64,
+    /// Instant of the earliest event of all nodes, when the present turn began.
+    since: Instant<Virtual>,
+    /// Earliest arrivals of the messages that this node has sent in its present turn, by receiver.
+    sent: BTreeMap<usize, Instant<Virtual>>,
+    /// Ends of later turns, which arrived before the end of the present one, by turn and sender.
+    early: BTreeMap<(u64, usize), TurnEnd>,
+    lookahead: Duration,
+}
+
+/// Next event of a node, as all nodes know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Node {
+    next: Option<EventKey>,
+    has_left: bool,
+}
+
+impl TurnOrder {
+    /// Returns the state of node `me` of `count` nodes before the first turn. Every node has an
+    /// event at virtual time zero. A message takes at least `lookahead` to arrive.
+    pub fn new(me: usize, count: usize, lookahead: Duration) -> Self {
+        let first = EventKey::arrival(Instant::ZERO);
+        let node = Node {
+            next: Some(first),
+            has_left: false,
+        };
+        Self {
+            me,
+            nodes: vec![node; count],
+            turn: 0,
+            since: first.at,
+            sent: BTreeMap::new(),
+            early: BTreeMap::new(),
+            lookahead,
+        }
+    }
+
+    /// Returns the number of the node that has the turn; `None` if no node has an event.
+    pub fn holder(&self) -> Option<usize> {
+        self.first_but(None).map(|(_, node)| node)
+    }
+
+    /// Returns this node's right to act; `None` if another node has the turn. It ends before the
+    /// messages arrive that the node has sent in this turn: their receivers may answer.
+    pub fn mine(&self) -> Option<Turn> {
+        let arrivals = self.sent.iter();
+        let arrivals = arrivals.map(|(&to, &at)| (EventKey::arrival(at), to));
+        (self.holder() == Some(self.me)).then(|| Turn {
+            rival: arrivals.chain(self.first_but(Some(self.me))).min(),
+            me: self.me,
+            lookahead: self.lookahead,
+        })
+    }
+
+    /// Records that this node has sent a message in its present turn, which arrives at node `to` at
+    /// `arrival`. A message to itself, or to a node that does not exist, has no effect.
+    pub fn note_sent(&mut self, to: usize, arrival: Instant<Virtual>) {
+        if to != self.me && to < self.nodes.len() {
+            let arrival = arrival.max(self.since + self.lookahead);
+            let earliest = self.sent.entry(to).or_insert(arrival);
+            *earliest = (*earliest).min(arrival);
+        }
+    }
+
+    /// Returns the earliest event of all nodes; `None` if there is none.
+    pub fn next_event(&self) -> Option<Instant<Virtual>> {
+        self.first_but(None).map(|(key, _)| key.at)
+    }
+
+    /// Ends this node's turn. `next` is its next event; an instant before the turn counts as the
+    /// beginning of the turn, since a host's clock may round differently. `leaves` is true if the
+    /// node acts no more. Returns the message for all other nodes; `None`, without effect, if another
+    /// node has the turn.
+    pub fn hand_over(&mut self, next: Option<EventKey>, leaves: bool) -> Option<TurnEnd> {
+        self.mine()?;
+        let next = next.map(|EventKey { at, rank }| EventKey {
+            at: at.max(self.since),
+            rank,
+        });
+        let end = TurnEnd {
+            turn: self.turn,
+            next,
+            sent: std::mem::take(&mut self.sent),
+            leaves,
+        };
+        self.apply(self.me, &end);
+        Some(end)
+    }
+
+    /// Processes the end of a turn of another node. Ends of later turns may arrive before it, since
+    /// they come by other streams.
+    ///
+    /// # Errors
+    /// Returns the violation of the protocol, if there is one; the node must then stop.
+    pub fn heard(&mut self, node: usize, end: TurnEnd) -> Result<(), TurnFault> {
+        let turn = end.turn;
+        if let Some(&to) = end.sent.keys().find(|to| **to >= self.nodes.len()) {
+            return Err(TurnFault::NoSuchNode { node, to });
+        }
+        let ahead = turn.checked_sub(self.turn);
+        let is_near = ahead.is_some_and(|ahead| ahead < MOST_AHEAD);
+        if !is_near || self.early.insert((turn, node), end).is_some() {
+            return Err(TurnFault::OutOfOrder { node, turn });
+        }
+        while let Some((&(turn, node), _)) = self.early.first_key_value()
+            && turn == self.turn
+        {
+            let end = self.early.remove(&(turn, node));
+            let end = end.expect("it is the first");
+            if self.holder() != Some(node) || node == self.me {
+                return Err(TurnFault::NotItsTurn { node, turn });
+            }
+            let soonest = self.since + self.lookahead;
+            let is_past = end.next.is_some_and(|next| next.at < self.since)
+                || end.sent.values().any(|at| *at < soonest);
+            if is_past {
+                return Err(TurnFault::Past { node, turn });
+            }
+            self.apply(node, &end);
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, node: usize, end: &TurnEnd) {
+        self.nodes[node] = Node {
+            next: end.next.filter(|_| !end.leaves),
+            has_left: end.leaves,
+        };
+        for (&to, &at) in &end.sent {
+            let there = &mut self.nodes[to];
+            let arrival = EventKey::arrival(at);
+            if !there.has_left {
+                there.next = Some(there.next.map_or(arrival, |next| next.min(arrival)));
+            }
+        }
+        self.turn = self.turn.saturating_add(1);
+        if let Some(next) = self.next_event() {
+            self.since = self.since.max(next);
+        }
+    }
+
+    /// Returns the earliest event of all nodes but `but`, with the number of its node. Of events at
+    /// the same position, that of the node with the lower number comes first.
+    fn first_but(&self, but: Option<usize>) -> Option<(EventKey, usize)> {
+        let nodes = self.nodes.iter().enumerate();
+        let others = nodes.filter(|(number, _)| Some(*number) != but);
+        let events = others.filter_map(|(number, node)| Some((node.next?, number)));
+        events.min()
+    }
+}
+
+/// Number of turns by which the end of a turn may precede that of the present one. Only a node that
+/// breaks the protocol, or a stream that stands for long, leads to more.
+const MOST_AHEAD: u64 = 1 << 16;
+
+#[cfg(test)]
+mod tests;
