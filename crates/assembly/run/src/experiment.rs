@@ -179,7 +179,10 @@ impl<'a> Run<'a> {
                 self.membership
                     .begin(&self.session, &self.run_recorder, &options.interrupted)
             };
-            if let Err(error) = self.control_endpoint.begin(go)
+            let met = self
+                .membership
+                .meet(&self.session, &self.run_recorder, &options.interrupted);
+            if let Err(error) = met.and_then(|()| self.control_endpoint.begin(go))
                 && !options.interrupted.load(Ordering::SeqCst)
             {
                 reporter.failed("session", error.to_string());
@@ -215,8 +218,8 @@ impl<'a> Run<'a> {
                     Some(GranterCheck::GaveUp(text)) => reporter.failed("granter", text),
                     Some(GranterCheck::Fine) | None => {}
                 }
-                if let Some(why) = self.membership.halted() {
-                    reporter.failed("pause bus", why);
+                if let Some((culprit, why)) = self.membership.halted() {
+                    reporter.failed(culprit, why);
                 }
                 if let Some(trouble) = self.fabric.trouble() {
                     reporter.failed(OpenFlow::HOST, trouble);
@@ -232,7 +235,6 @@ impl<'a> Run<'a> {
             // removal.
             let reckoning = clock.reckon();
             let ended = self.stop_for_good(planned_end, end, &over, &reporter);
-            self.membership.leave();
             clock.wake();
             stage.end_stragglers();
             (ended, reckoning)

@@ -104,7 +104,7 @@ pub(crate) fn topology_of(plan: &Plan, simulated: &Simulated) -> Topology {
 pub(crate) fn view(plan: &Plan, simulated: &Simulated, here: Owner) -> View {
     let recorded = recorded(plan, simulated);
     let mut view = View::new(simulated, &chosen(simulated, &recorded), here);
-    if plan.placement.is_spread() {
+    if plan.placement.is_spread() && !plan.takes_turns() {
         view.is_alone();
     }
     view

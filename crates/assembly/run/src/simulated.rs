@@ -13,9 +13,11 @@ mod surroundings;
 mod tcp_timers;
 mod traffic;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use timeloom_emulation::{
     Address, ArrivalCallback, EngineGroup, FollowedClock, PacketOptions, PacketPort, Port, Portals,
@@ -32,7 +34,9 @@ use timeloom_time::{ClockMap, Instant, Virtual, Wall};
 use crate::awaited;
 use crate::error::RunError;
 use crate::network;
-use crate::network_signals::{self, Speaker};
+use crate::network_signals::{self, NetworkObservation, Speaker};
+use crate::node::{FinalFlows, Sample, SampleCallback, SampleChannel};
+use crate::numbers::Numbers;
 use crate::record::RunRecorder;
 pub use alone::{EngineError, serve_engine};
 use captures::Captures;
@@ -61,6 +65,11 @@ pub(crate) struct Network {
     /// Engines that announce their next event, where time skips or is granted.
     group: Option<EngineGroup>,
     idle: Arc<AtomicBool>,
+    /// Channel of the nodes that combine the samples of their engines; `None` if this node records
+    /// those of its own.
+    samples: Option<Arc<dyn SampleChannel>>,
+    /// Final statistics that come from other nodes, and the number of those nodes.
+    final_flows: (Arc<FinalFlows>, usize),
 }
 
 /// An engine, and the place where it runs.
@@ -114,12 +123,22 @@ impl Network {
         )?;
         let (signals, topology) = network_signals::start(plan, &simulated, run_recorder);
         around.directory.write_topology(&topology)?;
-        run_recorder.own_event(NETWORK, "topology", &counted(&topology));
+        // One agent of several tells of the network, which is the same for all.
+        if own.is_none_or(|own| own == 0) {
+            run_recorder.own_event(NETWORK, "topology", &counted(&topology));
+        }
         let traffic = Flow::all(plan, &simulated);
         let speakers = (0..).zip(signals.speakers);
-        // Engines of other agents deliver their samples on their own machines.
-        let speakers = speakers.filter(|(here, _)| own.is_none_or(|own| own == *here));
-        let speakers: Vec<(Owner, Speaker)> = speakers.collect();
+        let (speakers, others): (Vec<_>, Vec<_>) =
+            speakers.partition(|(here, _)| own.is_none_or(|own| own == *here));
+        let samples = around.membership.samples();
+        let final_flows = Arc::new(FinalFlows::default());
+        let collector = samples.as_ref().filter(|it| it.collects());
+        let awaited = collector.map_or(0, |channel| {
+            let count = others.len();
+            channel.receive(collect(others, Arc::clone(&final_flows)));
+            count
+        });
         let mut network = Self {
             seats: Vec::new(),
             captures: Vec::new(),
@@ -129,6 +148,8 @@ impl Network {
             engine_connections: None,
             group: None,
             idle: Arc::new(AtomicBool::new(false)),
+            samples,
+            final_flows: (final_flows, awaited),
         };
         let settings = plan.network.as_ref().and_then(|it| it.engines.as_ref());
         let are_processes = settings.is_some_and(|settings| settings.processes);
@@ -200,11 +221,20 @@ impl Network {
             };
             let view = network_signals::view(plan, simulated, here);
             let noted = around.run_recorder.clone();
+            let elsewhere = self.samples.clone().filter(|channel| !channel.collects());
             let outlets = Outlets {
                 capture: captures.of_engine(),
                 passed: captures.progress(here),
                 sample: Box::new(move |at, world, adjacencies| {
-                    speaker.saw(at, view.look(at, world, adjacencies));
+                    let seen = view.look(at, world, adjacencies);
+                    match &elsewhere {
+                        None => speaker.saw(at, seen),
+                        Some(channel) => {
+                            let mut numbers = Vec::new();
+                            seen.put(&mut numbers);
+                            channel.send(Sample::Seen(at.as_ns(), numbers));
+                        }
+                    }
                 }),
                 note: Box::new(move |note| noted.note(note)),
                 died: engines::died(engine, around.run_recorder, around.reporter),
@@ -212,6 +242,9 @@ impl Network {
             };
             let running = engine.start(portals, engine_links, pacing, outlets)?;
             around.clock.on_change(running.emulation.waker());
+            around
+                .membership
+                .on_turn(Box::new(running.emulation.waker()));
             self.seats.push((here, Seat::Thread(Box::new(running))));
         }
         Ok(())
@@ -340,7 +373,17 @@ impl Network {
                 run_recorder.own_event("network", kind, text);
             }
         }
+        let mut ended = ended;
+        let own = ended.len();
+        if let Some(channel) = self.samples.take() {
+            let flows = ended.iter().flat_map(|(_, (it, _))| it.flow_numbers());
+            match channel.collects() {
+                false => channel.send(Sample::Flows(flows.copied().collect())),
+                true => ended.extend(self.flows_of_others()),
+            }
+        }
         traffic::tell(&self.traffic, &ended, run_recorder);
+        ended.truncate(own);
         for thread in self.captures.drain(..) {
             let _ = thread.join();
         }
@@ -357,6 +400,46 @@ impl Network {
         doubts
     }
 }
+
+impl Network {
+    /// Returns the final reports of other nodes' engines, of which only the flows are known.
+    fn flows_of_others(&self) -> Vec<(Owner, (EngineReport, Known))> {
+        let (final_flows, count) = &self.final_flows;
+        let all = final_flows.wait(*count, OTHERS_END_WITHIN).into_iter();
+        let reports = all.filter_map(|(node, flows)| {
+            let here = Owner::try_from(node).ok()?;
+            Some((here, (EngineReport::of_flows(flows), Known::default())))
+        });
+        reports.collect()
+    }
+}
+
+/// Returns the callback that passes the samples of other nodes' engines on to `speakers`.
+fn collect(speakers: Vec<(Owner, Speaker)>, final_flows: Arc<FinalFlows>) -> SampleCallback {
+    let mut speakers: BTreeMap<usize, Speaker> = speakers
+        .into_iter()
+        .map(|(engine, speaker)| (usize::from(engine), speaker))
+        .collect();
+    Box::new(move |node, sample| match sample {
+        Some(Sample::Seen(at_ns, numbers)) => {
+            let seen = NetworkObservation::take(&mut numbers.into_iter());
+            if let Some((speaker, seen)) = speakers.get(&node).zip(seen) {
+                speaker.saw(Instant::from_ns(at_ns), seen);
+            }
+        }
+        Some(Sample::Flows(flows)) => {
+            speakers.remove(&node);
+            final_flows.end(node, Some(flows));
+        }
+        None => {
+            speakers.remove(&node);
+            final_flows.end(node, None);
+        }
+    })
+}
+
+/// Wall time within which other nodes end their engines, after this one.
+const OTHERS_END_WITHIN: Duration = Duration::from_secs(20);
 
 /// Portal to be created by an engine's process: name and node of its station, and its port.
 struct Plug {

@@ -10,7 +10,7 @@
 //!
 //! - [`Portal`]: the engines do not wait, and all follow the same clock. Packets are sent over UDP
 //!   ([`peer`] is the protocol, [`codec`] the compact encoding) or, between threads, in shared
-//!   memory ([`Ring`]). A packet that arrives after its instant is handled at once and counted as
+//!   memory ([`Ring`]), or by streams of machines that act in turns ([`Streamed`]). A packet that arrives after its instant is handled at once and counted as
 //!   late. This mode is for real time.
 //!
 //! This module knows neither scenarios nor real programs. Portals to real programs are in the rest of
@@ -30,6 +30,7 @@ mod portal;
 mod ring;
 mod run;
 mod socket;
+mod streamed;
 mod sync;
 mod transport;
 mod varint;
@@ -40,4 +41,5 @@ pub use portal::{AdjacencyReport, Portal, PortalStats};
 pub use ring::Ring;
 pub use run::{Gateway, Pause, run};
 pub use socket::Socket;
+pub use streamed::Streamed;
 pub use transport::Endpoint;

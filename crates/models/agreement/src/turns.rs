@@ -9,7 +9,8 @@
 //! between them.
 //!
 //! If every message takes at least the *lookahead* to arrive, the node may act for that much longer
-//! than the earliest event of the others: no message to it can arrive sooner.
+//! than the earliest event of the others: no message to it can arrive sooner. Nodes that may still send
+//! messages without a delay are not *settled*, and the lookahead counts only once all are.
 //!
 //! The streams between nodes must be reliable and ordered. Messages and the end of the turn in which
 //! they were sent use the same stream, so a node that has the turn has received all messages that
@@ -47,6 +48,8 @@ pub struct TurnEnd {
     pub sent: BTreeMap<usize, Instant<Virtual>>,
     /// True if the node acts no more. Messages to it have no effect.
     pub leaves: bool,
+    /// True if the messages of the node's later turns take at least the lookahead.
+    pub is_settled: bool,
 }
 
 /// Right of a node to act.
@@ -129,6 +132,8 @@ pub struct TurnOrder {
     /// Ends of later turns, which arrived before the end of the present one, by turn and sender.
     early: BTreeMap<(u64, usize), TurnEnd>,
     lookahead: Duration,
+    /// True if this node is settled from the end of its present turn on.
+    settles: bool,
 }
 
 /// Next event of a node, as all nodes know it.
@@ -136,6 +141,7 @@ pub struct TurnOrder {
 struct Node {
     next: Option<EventKey>,
     has_left: bool,
+    is_settled: bool,
 }
 
 impl TurnOrder {
@@ -146,6 +152,7 @@ impl TurnOrder {
         let node = Node {
             next: Some(first),
             has_left: false,
+            is_settled: true,
         };
         Self {
             me,
@@ -155,6 +162,30 @@ impl TurnOrder {
             sent: BTreeMap::new(),
             early: BTreeMap::new(),
             lookahead,
+            settles: true,
+        }
+    }
+
+    /// Returns this state with these nodes not settled: their messages may arrive without a delay.
+    /// All nodes must start with the same ones.
+    pub fn with_unsettled(mut self, nodes: impl IntoIterator<Item = usize>) -> Self {
+        for node in nodes {
+            self.nodes[node].is_settled = false;
+        }
+        self.settles = self.nodes[self.me].is_settled;
+        self
+    }
+
+    /// States that from this node's next turn on, its messages take at least the lookahead.
+    pub fn settle(&mut self) {
+        self.settles = true;
+    }
+
+    /// Returns the lookahead in force.
+    fn lookahead(&self) -> Duration {
+        match self.nodes.iter().all(|node| node.is_settled) {
+            true => self.lookahead,
+            false => Duration::ZERO,
         }
     }
 
@@ -171,7 +202,7 @@ impl TurnOrder {
         (self.holder() == Some(self.me)).then(|| Turn {
             rival: arrivals.chain(self.first_but(Some(self.me))).min(),
             me: self.me,
-            lookahead: self.lookahead,
+            lookahead: self.lookahead(),
         })
     }
 
@@ -179,15 +210,30 @@ impl TurnOrder {
     /// `arrival`. A message to itself, or to a node that does not exist, has no effect.
     pub fn note_sent(&mut self, to: usize, arrival: Instant<Virtual>) {
         if to != self.me && to < self.nodes.len() {
-            let arrival = arrival.max(self.since + self.lookahead);
+            let arrival = arrival.max(self.since + self.lookahead());
             let earliest = self.sent.entry(to).or_insert(arrival);
             *earliest = (*earliest).min(arrival);
         }
     }
 
+    /// Returns true if the node acts no more.
+    pub fn has_left(&self, node: usize) -> bool {
+        self.nodes.get(node).is_some_and(|node| node.has_left)
+    }
+
+    /// Returns the instant of the earliest event of all nodes, when the present turn began.
+    pub fn since(&self) -> Instant<Virtual> {
+        self.since
+    }
+
     /// Returns the earliest event of all nodes; `None` if there is none.
     pub fn next_event(&self) -> Option<Instant<Virtual>> {
         self.first_but(None).map(|(key, _)| key.at)
+    }
+
+    /// Returns the earliest event of all nodes but this one; `None` if there is none.
+    pub fn next_of_others(&self) -> Option<Instant<Virtual>> {
+        self.first_but(Some(self.me)).map(|(key, _)| key.at)
     }
 
     /// Ends this node's turn. `next` is its next event; an instant before the turn counts as the
@@ -205,6 +251,7 @@ impl TurnOrder {
             next,
             sent: std::mem::take(&mut self.sent),
             leaves,
+            is_settled: self.settles,
         };
         self.apply(self.me, &end);
         Some(end)
@@ -233,7 +280,7 @@ impl TurnOrder {
             if self.holder() != Some(node) || node == self.me {
                 return Err(TurnFault::NotItsTurn { node, turn });
             }
-            let soonest = self.since + self.lookahead;
+            let soonest = self.since + self.lookahead();
             let is_past = end.next.is_some_and(|next| next.at < self.since)
                 || end.sent.values().any(|at| *at < soonest);
             if is_past {
@@ -248,6 +295,7 @@ impl TurnOrder {
         self.nodes[node] = Node {
             next: end.next.filter(|_| !end.leaves),
             has_left: end.leaves,
+            is_settled: end.is_settled,
         };
         for (&to, &at) in &end.sent {
             let there = &mut self.nodes[to];

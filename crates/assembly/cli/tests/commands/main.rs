@@ -17,6 +17,7 @@ mod placement;
 mod placement_dilated;
 mod placement_ends;
 mod placement_simulated;
+mod placement_turns;
 mod ptp;
 mod ptp4l;
 mod report;

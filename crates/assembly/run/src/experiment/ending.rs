@@ -55,6 +55,7 @@ impl Run<'_> {
                 self.session.clock().now()
             }
         };
+        self.membership.leave();
         // From here on the supervisor ends the programs, and their exits are no events of the run.
         // Earlier exits are.
         let given_up = std::time::Instant::now() + SETTLED_WITHIN;

@@ -97,7 +97,7 @@ impl<'a> Run<'a> {
             Arc::clone(&session),
             (bus.clone(), membership),
             plan.time.skips(),
-            grants(plan, &session),
+            grants(plan, &session).filter(|_| membership.is_granted_time()),
             &options.directory,
         ));
         serve(&control_endpoint)?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use timeloom_bus::BusBuilder;
-use timeloom_emulation::Tunnels;
+use timeloom_emulation::{Tunnels, TurnStreams};
 use timeloom_fabric::{Fabric, MacAddress};
 use timeloom_guest::{Clock, HoldError, Session, SharedOrder};
 use timeloom_net::Owner;
@@ -16,6 +16,7 @@ use timeloom_time::Duration;
 
 use super::name::NodeName;
 use super::ready_board::ReadyBoard;
+use super::samples::SampleChannel;
 use crate::awaited::{AwaitedPeers, Components};
 use crate::error::RunError;
 use crate::record::RunRecorder;
@@ -62,6 +63,16 @@ pub(crate) trait Membership {
         None
     }
 
+    /// Returns the channel by which the nodes combine the samples of a simulated network; `None` if
+    /// each node records its own.
+    fn samples(&self) -> Option<Arc<dyn SampleChannel>> {
+        None
+    }
+
+    /// Registers a function that is called whenever this node's turn begins, if the nodes act in
+    /// turns.
+    fn on_turn(&self, _ring: Box<dyn Fn() + Send + Sync>) {}
+
     /// Connects the links that lead to other nodes to the run's network.
     ///
     /// # Errors
@@ -99,14 +110,33 @@ pub(crate) trait Membership {
         None
     }
 
-    /// Returns the reason why the other nodes have stopped for good; `None` if they have not.
-    fn halted(&self) -> Option<String> {
+    /// Returns what connects the nodes, and the reason why the other nodes have stopped for good;
+    /// `None` if they have not.
+    fn halted(&self) -> Option<(&'static str, String)> {
         None
     }
 
     /// Records that virtual time is about to begin.
     fn get_ready(&self, run_recorder: &RunRecorder, _components: &Components) {
         run_recorder.clock_edge(ClockAction::Start);
+    }
+
+    /// Connects to the other nodes, if that is not part of the start.
+    ///
+    /// # Errors
+    /// Returns an error if a node is missing, or if the run is interrupted.
+    fn meet(
+        &self,
+        _session: &Session,
+        _run_recorder: &RunRecorder,
+        _interrupted: &AtomicBool,
+    ) -> Result<(), HoldError> {
+        Ok(())
+    }
+
+    /// Returns true if this node is granted virtual time, in a run whose time is granted.
+    fn is_granted_time(&self) -> bool {
+        true
     }
 
     /// Starts virtual time, together with that of all other nodes.
@@ -122,7 +152,8 @@ pub(crate) trait Membership {
         session.resume().map_err(HoldError::from)
     }
 
-    /// Tells the other nodes that virtual time has ended on this one.
+    /// Tells the other nodes that virtual time has ended on this one. The programs still exist, and
+    /// the session is paused.
     fn leave(&self) {}
 }
 
@@ -142,12 +173,12 @@ impl Membership for SoleNode {
     }
 }
 
-/// Connections of a node's engine to those of the other nodes, and their common key.
-#[derive(Default)]
-pub(crate) struct EngineLines {
-    /// Connections, by the name of the other node.
-    pub(crate) lines: BTreeMap<String, EngineLine>,
-    pub(crate) key: [u8; 32],
+/// Connections of a node's engine to those of the other nodes.
+pub(crate) enum EngineLines {
+    /// Sockets, by the name of the other node, and their common key.
+    Sockets(BTreeMap<String, EngineLine>, [u8; 32]),
+    /// Streams between nodes that act in turns, and the numbers of the other nodes there.
+    Streams(Arc<dyn TurnStreams>, BTreeMap<String, usize>),
 }
 
 /// Connection of a node's engine to the engine of another node.

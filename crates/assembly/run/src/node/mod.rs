@@ -4,7 +4,9 @@
 mod membership;
 mod name;
 mod ready_board;
+mod samples;
 
 pub(crate) use membership::{EngineLine, EngineLines, Membership, SoleNode};
 pub(crate) use name::NodeName;
 pub(crate) use ready_board::ReadyBoard;
+pub(crate) use samples::{FinalFlows, Sample, SampleCallback, SampleChannel};

@@ -501,7 +501,8 @@ fn finalize(
     let all = agents.iter();
     let all = all.filter_map(|agent| Some((agent.name.clone(), agent.results.as_deref()?)));
     let (came, empty): (Vec<_>, Vec<_>) = all.partition(|(_, place)| !place.is_empty());
-    let merged = merge(directory, &came);
+    let in_turns = plan.takes_turns();
+    let merged = merge(directory, &came, in_turns);
     // The remaining files are small, so the space that was reserved for them can be released.
     let room = directory.use_room_aside().map_err(MergeError::Whole);
     let merged = merged.and_then(|told| room.map(|()| told));
@@ -521,7 +522,10 @@ fn finalize(
         manifest.untrusted = told.untrusted;
         manifest.degraded_modes = told.degraded_modes;
         for one in told.manifests {
-            manifest.pauses = manifest.pauses.max(one.pauses);
+            manifest.pauses = match in_turns {
+                true => manifest.pauses + one.pauses,
+                false => manifest.pauses.max(one.pauses),
+            };
             manifest.cut_logs.extend(one.cut_logs);
             manifest.cut_rows.extend(one.cut_rows);
             for program in one.programs {

@@ -1,7 +1,7 @@
 //! State of a run that is one agent's share of a distributed run, with a common virtual time.
 
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,16 +19,16 @@ use timeloom_emulation::{
 use timeloom_fabric::{Fabric, MacAddress};
 use timeloom_guest::{Clock, HoldError, Session, SharedOrder};
 use timeloom_net::Owner;
-use timeloom_results::{Caveat, Remedy};
+use timeloom_results::{Caveat, ClockAction, Remedy};
 use timeloom_scenario::{Plan, Simulated, TunnelEnd};
-use timeloom_time::{ClockMap, Dilation, Instant, Virtual, Wall};
+use timeloom_time::{ClockMap, Dilation, Duration, Instant, Virtual, Wall};
 
-use super::turns::{AgentTurns, MeetError, Meeting};
+use super::turns::{AgentTurns, Agents, MeetError, Meeting};
 use crate::agreed::{self, AgreedSession};
 use crate::awaited::{AwaitedPeers, Components};
 use crate::error::RunError;
 use crate::network;
-use crate::node::{EngineLines, Membership, NodeName, ReadyBoard};
+use crate::node::{EngineLine, EngineLines, Membership, NodeName, ReadyBoard, SampleChannel};
 use crate::record::RunRecorder;
 
 /// State that an agent's run has in addition to its share of the plan.
@@ -72,12 +72,13 @@ impl AgentTime {
         let hosts = share.system.hosts.keys();
         let hosts = hosts.map(|host| 2 + position(host).unwrap_or_default() as u32);
         let ranks = std::iter::once(1).chain(hosts).collect();
-        Self::Turns(Arc::new(AgentTurns::new(
-            me,
+        let agents = Agents {
+            awaited: names.iter().map(|agent| awaited(whole, agent)).collect(),
+            lookahead: lookahead(whole),
             names,
             ranks,
-            Arc::clone(ready),
-        )))
+        };
+        Self::Turns(AgentTurns::new(me, agents, Arc::clone(ready)))
     }
 
     /// Ends this agent's part. Other agents must not need it any more.
@@ -87,6 +88,24 @@ impl AgentTime {
             Self::Turns(turns) => turns.end(),
         }
     }
+}
+
+/// Returns the programs of an agent for which programs of other agents wait.
+fn awaited(whole: &Plan, agent: &str) -> BTreeSet<String> {
+    let is_here = |host: &str| whole.placement.of_node(host) == agent;
+    let elsewhere = whole.programs().filter(|(host, _)| !is_here(host));
+    let awaited: BTreeSet<&String> = elsewhere.flat_map(|(_, program)| &program.after).collect();
+    let own = whole.programs().filter(|(host, _)| is_here(host));
+    let own = own.map(|(_, program)| &program.name);
+    own.filter(|name| awaited.contains(name)).cloned().collect()
+}
+
+/// Returns the time that packets take at least from one agent to another: the shortest delay of a
+/// link between them. Links of the kernel have none.
+fn lookahead(whole: &Plan) -> Duration {
+    let simulated = whole.simulated().and_then(Result::ok);
+    let parts = simulated.and_then(|simulated| simulated.parts);
+    parts.map_or(Duration::ZERO, |parts| parts.cut().lookahead())
 }
 
 /// Connections to the other agents.
@@ -101,8 +120,8 @@ pub(crate) struct PeerLinks {
     pub(crate) tunnels: BTreeMap<String, SocketAddr>,
     /// Sockets and addresses of the agents' streams; `None` unless the agents act in turns.
     pub(crate) meeting: Option<Meeting>,
-    /// Connections of this agent's engine to those of the other agents.
-    pub(crate) engines: EngineLines,
+    /// Sockets of this agent's engine to those of the other agents, and their key.
+    pub(crate) engines: (BTreeMap<String, EngineLine>, [u8; 32]),
 }
 
 /// Error because of which virtual time cannot start.
@@ -193,24 +212,6 @@ impl AgentMembership {
             dilation: Dilation::new(plan.time.dilation).unwrap_or(Dilation::ONE),
             ..agreed::settings(placement.look_ahead, placement.patience)
         }
-    }
-
-    /// Connects to all other agents, with which this one then acts in turns, and starts time.
-    ///
-    /// # Errors
-    /// Fails if not all agents connect, or if the run is interrupted before time begins.
-    fn meet(
-        &self,
-        turns: &Arc<AgentTurns>,
-        session: &Session,
-        interrupted: &AtomicBool,
-    ) -> Result<(), HoldError> {
-        let meeting = self.peer_links.lock().take();
-        let meeting = meeting.and_then(|links| links.meeting);
-        let meeting = meeting.ok_or_else(|| HoldError::other(NoStart::Twice))?;
-        let met = turns.meet(meeting, session.clock(), interrupted);
-        met.map_err(|error| HoldError::other(NoStart::from(error)))?;
-        session.resume().map_err(HoldError::from)
     }
 
     /// Announces that this run is prepared, and waits until all agents are prepared and time has
@@ -306,9 +307,31 @@ impl Membership for AgentMembership {
     }
 
     fn engine_lines(&self) -> Option<EngineLines> {
+        if let AgentTime::Turns(turns) = &self.time {
+            return Some(EngineLines::Streams(
+                Arc::clone(turns) as _,
+                turns.numbers(),
+            ));
+        }
         let mut peer_links = self.peer_links.lock();
         let lines = peer_links.as_mut();
-        Some(lines.map_or_else(EngineLines::default, |it| std::mem::take(&mut it.engines)))
+        let (lines, key) = lines
+            .map(|it| std::mem::take(&mut it.engines))
+            .unwrap_or_default();
+        Some(EngineLines::Sockets(lines, key))
+    }
+
+    fn samples(&self) -> Option<Arc<dyn SampleChannel>> {
+        match &self.time {
+            AgentTime::Bus(_) => None,
+            AgentTime::Turns(turns) => Some(Arc::clone(turns) as _),
+        }
+    }
+
+    fn on_turn(&self, ring: Box<dyn Fn() + Send + Sync>) {
+        if let AgentTime::Turns(turns) = &self.time {
+            turns.ring_by(ring);
+        }
     }
 
     fn lay_tunnels(
@@ -335,7 +358,10 @@ impl Membership for AgentMembership {
                     let address = peer_links.tunnels.get(&end.agent);
                     address.copied().map(TunnelPeer::Address)
                 }
-                AgentTime::Turns(turns) => turns.number(&end.agent).map(TunnelPeer::Number),
+                AgentTime::Turns(turns) => {
+                    let numbers = turns.numbers();
+                    numbers.get(&end.agent).copied().map(TunnelPeer::Number)
+                }
             };
             let rate_bits_per_s = end.rate.map(|rate| rate.as_bits_per_s());
             let is_host = self
@@ -370,9 +396,7 @@ impl Membership for AgentMembership {
         let clock_of = Box::new(SessionClock(Arc::clone(clock)));
         let tunnels = Tunnels::start(carrier, ends, clock_of).map_err(failed)?;
         clock.on_change(tunnels.waker());
-        if let AgentTime::Turns(turns) = &self.time {
-            turns.ring_by(tunnels.waker());
-        }
+        self.on_turn(Box::new(tunnels.waker()));
         Ok(Some(tunnels))
     }
 
@@ -395,7 +419,7 @@ impl Membership for AgentMembership {
     }
 
     fn is_agreed(&self) -> bool {
-        true
+        matches!(self.time, AgentTime::Bus(_))
     }
 
     fn least_dilation(&self) -> Option<f64> {
@@ -412,10 +436,39 @@ impl Membership for AgentMembership {
         })
     }
 
-    fn halted(&self) -> Option<String> {
+    fn halted(&self) -> Option<(&'static str, String)> {
         match &self.time {
-            AgentTime::Bus(bus) => bus.wire.get()?.halted().map(|reason| reason.to_string()),
-            AgentTime::Turns(turns) => turns.fault(),
+            AgentTime::Bus(bus) => {
+                let reason = bus.wire.get()?.halted()?;
+                Some(("pause bus", reason.to_string()))
+            }
+            AgentTime::Turns(turns) => Some(("order of the agents' events", turns.fault()?)),
+        }
+    }
+
+    fn meet(
+        &self,
+        session: &Session,
+        run_recorder: &RunRecorder,
+        interrupted: &AtomicBool,
+    ) -> Result<(), HoldError> {
+        let AgentTime::Turns(turns) = &self.time else {
+            return Ok(());
+        };
+        let meeting = self.peer_links.lock().take();
+        let meeting = meeting.and_then(|links| links.meeting);
+        let meeting = meeting.ok_or_else(|| HoldError::other(NoStart::Twice))?;
+        let met = turns.meet(&meeting, session.clock(), interrupted);
+        met.map_err(|error| HoldError::other(NoStart::from(error)))?;
+        run_recorder.clock_edge(ClockAction::Start);
+        Ok(())
+    }
+
+    fn is_granted_time(&self) -> bool {
+        match &self.time {
+            AgentTime::Bus(_) => true,
+            // The events of the others follow in order.
+            AgentTime::Turns(turns) => turns.is_first(),
         }
     }
 
@@ -434,7 +487,7 @@ impl Membership for AgentMembership {
                 let begun = self.connect(bus, session, run_recorder, interrupted);
                 begun.map_err(HoldError::other)
             }
-            AgentTime::Turns(turns) => self.meet(turns, session, interrupted),
+            AgentTime::Turns(_) => session.resume().map_err(HoldError::from),
         }
     }
 

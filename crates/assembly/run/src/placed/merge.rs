@@ -37,13 +37,15 @@ struct Share {
     moved: Duration,
 }
 
-/// Merges the results of `agents`, each a name and a folder, into the run directory `whole`.
+/// Merges the results of `agents`, each a name and a folder, into the run directory `whole`. If the
+/// agents act in turns, each of their pauses is one of a single agent.
 ///
 /// # Errors
 /// Returns an error, with the agent's name, if results cannot be read or written.
 pub(super) fn merge(
     whole: &RunDirectory,
     agents: &[(String, &Incoming)],
+    in_turns: bool,
 ) -> Result<MergedManifests, MergeError> {
     let mut told = MergedManifests::default();
     let mut shares = Vec::new();
@@ -97,7 +99,7 @@ pub(super) fn merge(
         row.t_wall += by;
         let is_common = match &row.action {
             ClockAction::Start | ClockAction::End => true,
-            ClockAction::Other(edge) => matches!(&**edge, "stop" | "go"),
+            ClockAction::Other(edge) => !in_turns && matches!(&**edge, "stop" | "go"),
             _ => false,
         };
         let counts = !is_common || leader.as_deref() == Some(&*row.host);

@@ -33,7 +33,7 @@ use super::transfer::{MOST_BYTES_IN_ALL, new_below, receive};
 use super::turns::Meeting;
 use crate::channel::{Receiver, Sender, Side, greet};
 use crate::experiment::run_here;
-use crate::node::{EngineLine, EngineLines, NodeName, ReadyBoard};
+use crate::node::{EngineLine, NodeName, ReadyBoard};
 use crate::options::RunOptions;
 
 /// Clock that agents share.
@@ -286,8 +286,8 @@ impl AgentServer {
             socket: tunnels,
             key,
             tunnels: others().map(|it| (it.name.clone(), it.tunnels)).collect(),
-            engines: EngineLines {
-                lines: others()
+            engines: (
+                others()
                     .filter_map(|it| {
                         let there = it.engines.get(&prepare.agent)?;
                         let socket = engines.remove(&it.name)?;
@@ -299,8 +299,8 @@ impl AgentServer {
                         Some((it.name.clone(), line))
                     })
                     .collect(),
-                key: engine_key,
-            },
+                engine_key,
+            ),
         });
         let interrupted = Arc::new(AtomicBool::new(false));
         guest.runs(Arc::clone(&interrupted));
@@ -344,7 +344,8 @@ impl AgentServer {
         let bind = || UdpSocket::bind(any).map_err(|error| Unready::Listen(any, error));
         let tunnels = bind()?;
         let others = plan.placement.agents.keys();
-        let others = others.filter(|name| plan.network.is_some() && **name != prepare.agent);
+        let uses_sockets = plan.network.is_some() && !plan.takes_turns();
+        let others = others.filter(|name| uses_sockets && **name != prepare.agent);
         let engines = others.map(|name| Ok((name.clone(), bind()?)));
         let engines = engines.collect::<Result<_, Unready>>()?;
         let listen = || TcpListener::bind(any).map_err(|error| Unready::Listen(any, error));
@@ -402,6 +403,7 @@ impl AgentServer {
                 }
             }
         });
+        let _ended = EndOfTime(&ready.membership.time);
         let results = scratch.join("results");
         let options = self.options(
             ready.membership.name.as_str(),
@@ -465,6 +467,15 @@ impl AgentServer {
                 let _ = lock(&warnings).say(&FromAgent::Warning { text });
             }),
         }
+    }
+}
+
+/// Guard that ends the agent's part in the time of all agents, even if its share panics.
+struct EndOfTime<'a>(&'a AgentTime);
+
+impl Drop for EndOfTime<'_> {
+    fn drop(&mut self) {
+        self.0.end();
     }
 }
 

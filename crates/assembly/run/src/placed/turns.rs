@@ -1,31 +1,35 @@
 //! Agents that act in turns, so that the events of all of them have one order: time mode `skip` or
-//! `stepped` with `compute = "none"`.
+//! `stepped`, with `compute = "none"`.
 //!
-//! Each pair of agents has one authenticated stream. It carries frames of links, the readiness of
-//! programs, and the ends of turns, in the order in which they were sent. What an agent receives
-//! takes effect when its next turn begins, sorted by the turns in which it was sent. Results
-//! therefore do not depend on the speed of machines and streams.
+//! Each pair of agents has one authenticated stream. It carries frames of links, packets between
+//! engines, the readiness of programs, and the ends of turns, in the order in which they were sent.
+//! What an agent receives takes effect when its next turn begins, sorted by the turns in which it
+//! was sent. Results therefore do not depend on the speed of machines and streams.
 
+mod arrivals;
 mod meeting;
 mod message;
+mod outbox;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration as StdDuration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use timeloom_agreement::{EventKey, Turn, TurnOrder};
 use timeloom_bus::AwaitedMachine;
-use timeloom_emulation::TunnelStreams;
+use timeloom_emulation::TurnStreams;
 use timeloom_guest::{Clock, SharedOrder};
 use timeloom_time::{Duration, Instant, Virtual};
 
-use crate::channel::{Content, Receiver, Sender};
-use crate::node::ReadyBoard;
+use crate::channel::{Content, Receiver};
+use crate::node::{ReadyBoard, Sample, SampleCallback, SampleChannel};
+use arrivals::{Arrival, Arrivals};
 pub(crate) use meeting::{MeetError, Meeting};
 use message::{PeerMessage, SentEnd};
+use outbox::Outbox;
 
 /// This agent's part in the order of events that all agents of a run share.
 pub(crate) struct AgentTurns {
@@ -37,92 +41,111 @@ pub(crate) struct AgentTurns {
     /// Programs that are ready; the board of this agent's run.
     ready: Arc<ReadyBoard>,
     clock: OnceLock<Arc<Clock>>,
-    /// Sending halves of the streams to the other agents; `None` for this agent.
-    peers: OnceLock<Vec<Option<Mutex<Sender>>>>,
-    /// Function that tells the tunnels of a turn of this agent.
-    ring: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// Streams to the other agents; `None` for this agent.
+    peers: OnceLock<Vec<Option<Outbox>>>,
+    /// Functions that tell tunnels and engine of a turn of this agent.
+    rings: Mutex<Vec<Box<dyn Fn() + Send + Sync>>>,
+    /// Callback for the samples of the other agents' engines.
+    samples: Mutex<Option<SampleCallback>>,
     state: Mutex<State>,
     changed: Condvar,
+    /// True from [`Self::leave`] on, like [`State::leaves`].
+    has_left: AtomicBool,
+    /// True from [`Self::end`] on.
     has_ended: AtomicBool,
+    /// This value, for threads that may outlive the run.
+    own: Weak<Self>,
 }
 
 struct State {
     turns: TurnOrder,
+    /// Programs of this agent that are not ready yet, and for which programs of other agents wait.
+    awaited: BTreeSet<String>,
     /// Programs that became ready while another agent had the turn.
     unsaid: Vec<String>,
-    /// What each agent has sent in a turn that has not ended.
-    open: Vec<Vec<Arrival>>,
-    /// What was sent to this agent since its last turn, by the turn in which it was sent.
-    arrived: BTreeMap<u64, (usize, Vec<Arrival>)>,
-    /// Frames that may be delivered to hosts of this agent, each with the sending agent.
-    frames: VecDeque<(usize, Vec<u8>)>,
+    arrivals: Arrivals,
+    /// Frames of links, or packets of engines, that have taken effect, by the sending agent.
+    frames: Vec<VecDeque<Vec<u8>>>,
     /// True once all agents are connected. No agent acts before.
     has_met: bool,
     /// True once this agent's run has ended, so that it acts no more.
     leaves: bool,
-    /// Agents that are at the end of the run.
-    at_end: Vec<bool>,
     /// Reason why no turn comes any more.
     fault: Option<String>,
 }
 
-/// Message of another agent that takes effect in a turn of this one.
-enum Arrival {
-    Frame(Vec<u8>),
-    Ready(String),
+/// What an agent knows of the others from the plan.
+pub(crate) struct Agents {
+    /// Names, in the order of the agents' numbers.
+    pub(crate) names: Vec<String>,
+    /// Ranks of this agent's hosts, by their numbers in its session.
+    pub(crate) ranks: Vec<u32>,
+    /// Programs of each agent for which programs of others wait.
+    pub(crate) awaited: Vec<BTreeSet<String>>,
+    /// Time that packets take at least from one agent to another.
+    pub(crate) lookahead: Duration,
 }
 
 impl State {
     /// Returns this agent's right to act; `None` while another agent has the turn.
     fn mine(&self) -> Option<Turn> {
-        self.turns.mine().filter(|_| self.has_met)
+        self.turns.mine().filter(|_| self.has_met && !self.leaves)
     }
 }
 
 impl AgentTurns {
-    /// Creates the part of the agent with number `me` of those with these `names`. `ranks` has the
-    /// ranks of its hosts, by their numbers in its session.
-    pub(crate) fn new(
-        me: usize,
-        names: Vec<String>,
-        ranks: Vec<u32>,
-        ready: Arc<ReadyBoard>,
-    ) -> Self {
+    /// Creates the part of the agent with number `me` of those in `agents`. `ready` is the board of
+    /// its run.
+    pub(crate) fn new(me: usize, agents: Agents, ready: Arc<ReadyBoard>) -> Arc<Self> {
+        let Agents {
+            names,
+            ranks,
+            mut awaited,
+            lookahead,
+        } = agents;
         let count = names.len();
-        Self {
+        let unsettled = awaited.iter().enumerate();
+        let unsettled = unsettled.filter(|(_, programs)| !programs.is_empty());
+        let unsettled: Vec<usize> = unsettled.map(|(number, _)| number).collect();
+        Arc::new_cyclic(|own| Self {
             me,
             ranks,
             ready,
             clock: OnceLock::new(),
             peers: OnceLock::new(),
-            ring: OnceLock::new(),
+            rings: Mutex::default(),
+            samples: Mutex::new(None),
             state: Mutex::new(State {
-                // Links within the kernel have no delay.
-                turns: TurnOrder::new(me, count, Duration::ZERO),
+                turns: TurnOrder::new(me, count, lookahead).with_unsettled(unsettled),
+                awaited: std::mem::take(&mut awaited[me]),
                 unsaid: Vec::new(),
-                open: (0..count).map(|_| Vec::new()).collect(),
-                arrived: BTreeMap::new(),
-                frames: VecDeque::new(),
+                arrivals: Arrivals::of(count),
+                frames: vec![VecDeque::new(); count],
                 has_met: false,
                 leaves: false,
-                at_end: vec![false; count],
                 fault: None,
             }),
             names,
             changed: Condvar::new(),
+            has_left: AtomicBool::new(false),
             has_ended: AtomicBool::new(false),
-        }
+            own: Weak::clone(own),
+        })
     }
 
-    /// Returns the number of the agent with this name.
-    pub(crate) fn number(&self, name: &str) -> Option<usize> {
-        self.names.iter().position(|it| it == name)
+    /// Returns true for the first of the agents.
+    pub(crate) fn is_first(&self) -> bool {
+        self.me == COLLECTOR
     }
 
-    /// Sets the function that tells the tunnels that a turn of this agent has begun.
-    pub(crate) fn ring_by(&self, ring: impl Fn() + Send + Sync + 'static) {
-        // Called only once.
-        let _ = self.ring.set(Box::new(ring));
+    /// Returns the numbers of all agents, by name.
+    pub(crate) fn numbers(&self) -> BTreeMap<String, usize> {
+        self.names.iter().cloned().zip(0..).collect()
+    }
+
+    /// Adds a function that is called whenever a turn of this agent begins.
+    pub(crate) fn ring_by(&self, ring: Box<dyn Fn() + Send + Sync>) {
+        self.rings.lock().push(ring);
     }
 
     /// Connects to all other agents, and waits until all are connected. From then on, this agent
@@ -131,63 +154,63 @@ impl AgentTurns {
     /// # Errors
     /// Fails if an agent does not connect in time, or if the run is interrupted.
     pub(crate) fn meet(
-        self: &Arc<Self>,
-        meeting: Meeting,
+        &self,
+        meeting: &Meeting,
         clock: &Arc<Clock>,
         interrupted: &AtomicBool,
     ) -> Result<(), MeetError> {
         let _ = self.clock.set(Arc::clone(clock));
         let patience = meeting.patience;
         let streams = meeting.connect(self.me, &self.names, interrupted)?;
-        let (mut senders, mut receivers) = (Vec::new(), Vec::new());
-        for stream in streams {
-            let (sender, receiver) = stream.map_or((None, None), |(sender, receiver)| {
-                (Some(Mutex::new(sender)), Some(receiver))
-            });
-            senders.push(sender);
-            receivers.push(receiver);
-        }
-        let _ = self.peers.set(senders);
-        for (from, receiver) in receivers.into_iter().enumerate() {
-            let Some(receiver) = receiver else { continue };
-            receiver
-                .patience(Some(patience))
+        let (mut outboxes, mut receivers) = (Vec::new(), Vec::new());
+        for (to, stream) in streams.into_iter().enumerate() {
+            let Some((sender, receiver)) = stream else {
+                outboxes.push(None);
+                continue;
+            };
+            let handle = receiver.hang_up().map_err(MeetError::Stream)?;
+            handle
+                .set_write_timeout(Some(patience))
                 .map_err(MeetError::Stream)?;
-            let own = Arc::clone(self);
-            let name = format!("from {}", self.names[from]);
-            let listen = move || own.listen(from, receiver);
+            let own = Weak::clone(&self.own);
+            let failed = move |error: io::Error| {
+                if let Some(own) = own.upgrade() {
+                    own.lost(to, &format!("nothing can be sent to it: {error}"));
+                }
+            };
+            let outbox = Outbox::start(sender, handle, patience / 4, failed);
+            outboxes.push(Some(outbox.map_err(MeetError::Stream)?));
+            receivers.push((to, receiver));
+        }
+        let _ = self.peers.set(outboxes);
+        for (from, receiver) in receivers {
+            let own = Weak::clone(&self.own);
+            let listen = move || listen(&own, from, receiver, patience);
             std::thread::Builder::new()
-                .name(name)
+                .name("from an agent".to_owned())
                 .spawn(listen)
                 .map_err(MeetError::Stream)?;
         }
-        let own = Arc::clone(self);
-        let beat = move || own.beat(patience / 4);
-        std::thread::Builder::new()
-            .name("beat".to_owned())
-            .spawn(beat)
-            .map_err(MeetError::Stream)?;
         let mut state = self.lock();
         state.has_met = true;
         self.begin_turn_if_mine(&mut state);
         Ok(())
     }
 
-    /// Tells the other agents that this one acts no more, because its run has ended.
+    /// Tells the other agents that this one acts no more: its run has ended, and its programs are
+    /// about to be removed.
     pub(crate) fn leave(&self) {
+        self.has_left.store(true, Ordering::SeqCst);
         let mut state = self.lock();
         state.leaves = true;
-        self.tell_all(&PeerMessage::AtEnd);
-        if state.mine().is_some() {
-            self.end_turn(&mut state, None);
-        }
+        self.begin_turn_if_mine(&mut state);
     }
 
     /// Ends the connections to the other agents.
     pub(crate) fn end(&self) {
         self.has_ended.store(true, Ordering::SeqCst);
-        for sender in self.peers.get().into_iter().flatten().flatten() {
-            sender.lock().hang_up();
+        for outbox in self.peers.get().into_iter().flatten().flatten() {
+            outbox.hang_up();
         }
     }
 
@@ -207,7 +230,8 @@ impl AgentTurns {
 
     /// Returns the agent whose turn it is, if it is another one.
     pub(crate) fn awaited(&self) -> Vec<AwaitedMachine> {
-        let holder = self.lock().turns.holder();
+        let state = self.lock();
+        let holder = state.turns.holder().filter(|_| state.has_met);
         let other = holder.filter(|holder| *holder != self.me);
         let told = other.map(|holder| AwaitedMachine {
             name: self.names[holder].clone(),
@@ -220,116 +244,134 @@ impl AgentTurns {
         self.state.lock()
     }
 
-    fn now(&self) -> Instant<Virtual> {
-        self.clock.get().map_or(Instant::ZERO, |clock| clock.now())
-    }
-
     fn say_ready(&self, state: &mut State, program: &str) {
-        let now = self.now();
+        // No other agent waits for the program otherwise.
+        if !state.awaited.remove(program) {
+            return;
+        }
+        let now = self.clock.get().map_or(Instant::ZERO, |clock| clock.now());
+        let at = now.max(state.turns.since());
         for to in (0..self.names.len()).filter(|to| *to != self.me) {
-            state.turns.note_sent(to, now);
+            state.turns.note_sent(to, at);
         }
-        let program = program.to_owned();
-        self.tell_all(&PeerMessage::Ready { program });
+        if state.awaited.is_empty() {
+            state.turns.settle();
+        }
+        self.tell_all(|| PeerMessage::Ready {
+            program: program.to_owned(),
+            at_ns: at.as_ns(),
+        });
     }
 
-    /// Sends a message to all other agents.
-    fn tell_all(&self, message: &PeerMessage) {
-        for to in 0..self.names.len() {
-            self.tell(to, |sender| sender.say(message));
+    /// Queues a message to all other agents.
+    fn tell_all(&self, message: impl Fn() -> PeerMessage) {
+        for outbox in self.peers.get().into_iter().flatten().flatten() {
+            outbox.say(message());
         }
     }
 
-    /// Sends by the stream to agent `to`. A failure is found by the thread that receives from it.
-    fn tell(&self, to: usize, say: impl FnOnce(&mut Sender) -> io::Result<()>) {
-        let peers = self.peers.get();
-        if let Some(Some(sender)) = peers.and_then(|peers| peers.get(to)) {
-            let mut sender = sender.lock();
-            if say(&mut sender).is_err() {
-                sender.hang_up();
-            }
-        }
+    fn outbox(&self, to: usize) -> Option<&Outbox> {
+        self.peers.get()?.get(to)?.as_ref()
     }
 
     /// Ends this agent's turn.
     fn end_turn(&self, state: &mut State, next: Option<EventKey>) {
         if let Some(end) = state.turns.hand_over(next, state.leaves) {
-            self.tell_all(&PeerMessage::End(SentEnd::from(end)));
+            self.tell_all(|| PeerMessage::End(SentEnd::from(end.clone())));
             self.begin_turn_if_mine(state);
         }
     }
 
-    /// Begins this agent's turn, if it has come: all that has arrived takes effect.
+    /// Begins this agent's turn, if it has come: all that has arrived takes effect. An agent that
+    /// leaves ends its turn at once.
     fn begin_turn_if_mine(&self, state: &mut State) {
-        if state.mine().is_none() {
+        if !state.has_met || state.turns.mine().is_none() {
             return;
         }
         if state.leaves {
             return self.end_turn(state, None);
         }
-        for (from, arrivals) in std::mem::take(&mut state.arrived).into_values() {
-            for arrival in arrivals {
-                match arrival {
-                    Arrival::Frame(bytes) => state.frames.push_back((from, bytes)),
-                    Arrival::Ready(program) => self.ready.hear(&program),
-                }
+        for (from, arrival) in state.arrivals.take() {
+            match arrival {
+                Arrival::Frame(bytes) => state.frames[from].push_back(bytes),
+                Arrival::Ready(program, at) => self.ready_at(state, program, at),
             }
         }
         for program in std::mem::take(&mut state.unsaid) {
             self.say_ready(state, &program);
         }
-        if let Some(ring) = self.ring.get() {
-            ring();
-        }
+        self.rings.lock().iter().for_each(|ring| ring());
         self.changed.notify_all();
     }
 
-    /// Receives from one agent until its stream ends.
-    fn listen(&self, from: usize, mut receiver: Receiver) {
-        let failed = loop {
-            match receiver.any() {
-                Ok(content) => {
-                    if let Err(fault) = self.heard(from, content) {
-                        break fault;
-                    }
-                }
-                Err(error) => break told(&error),
-            }
+    /// Records that a program of another agent is ready, once the clock shows `at`.
+    fn ready_at(&self, state: &mut State, program: String, at: Instant<Virtual>) {
+        let Some(clock) = self.clock.get().map(Arc::clone) else {
+            return;
         };
-        let mut state = self.lock();
-        let is_expected = state.at_end[from] || self.has_ended.load(Ordering::SeqCst);
-        if !is_expected {
-            let fault = format!("agent {}: {failed}", self.names[from]);
+        // The clock does not pass the instant before the thread has acted.
+        let mark = clock.mark(at);
+        let (own, ready) = (Weak::clone(&self.own), Arc::clone(&self.ready));
+        let act = move || {
+            // The clock's lock is held meanwhile, so that of the state must not be taken.
+            let has_left = |own: Arc<Self>| own.has_left.load(Ordering::SeqCst);
+            let is_over = || own.upgrade().is_none_or(has_left);
+            if clock.wait_until(at, is_over) {
+                ready.hear(&program);
+            }
+            drop(mark);
+        };
+        let thread = std::thread::Builder::new().name("ready".to_owned());
+        if let Err(error) = thread.spawn(act) {
+            let fault = format!("no thread for a program that is ready: {error}");
             state.fault.get_or_insert(fault);
         }
     }
 
-    fn heard(&self, from: usize, content: Content) -> Result<(), String> {
+    /// Records that the stream to agent `number` has ended.
+    fn lost(&self, number: usize, reason: &str) {
+        self.sampled(number, None);
         let mut state = self.lock();
+        let is_expected = state.turns.has_left(number) || self.has_ended.load(Ordering::SeqCst);
+        if !is_expected {
+            let fault = format!("agent {}: {reason}", self.names[number]);
+            state.fault.get_or_insert(fault);
+        }
+        drop(state);
+        if let Some(outbox) = self.outbox(number) {
+            outbox.hang_up();
+        }
+    }
+
+    fn sampled(&self, from: usize, sample: Option<Sample>) {
+        if let Some(callback) = &mut *self.samples.lock() {
+            callback(from, sample);
+        }
+    }
+
+    fn heard(&self, from: usize, content: Content) -> Result<(), String> {
         let message = match content {
             Content::Bytes(bytes) => {
-                state.open[from].push(Arrival::Frame(bytes));
-                return Ok(());
+                let arrival = Arrival::Frame(bytes);
+                return self.lock().arrivals.add(from, arrival);
             }
             Content::Message(text) => serde_json::from_slice(&text).map_err(|it| it.to_string())?,
         };
         match message {
             PeerMessage::Hello { .. } => Err("it introduced itself twice".to_owned()),
             PeerMessage::Beat => Ok(()),
-            PeerMessage::AtEnd => {
-                state.at_end[from] = true;
+            PeerMessage::Sample(sample) => {
+                self.sampled(from, Some(sample));
                 Ok(())
             }
-            PeerMessage::Ready { program } => {
-                state.open[from].push(Arrival::Ready(program));
-                Ok(())
+            PeerMessage::Ready { program, at_ns } => {
+                let arrival = Arrival::Ready(program, Instant::from_ns(at_ns));
+                self.lock().arrivals.add(from, arrival)
             }
             PeerMessage::End(end) => {
-                let arrivals = std::mem::take(&mut state.open[from]);
-                if !arrivals.is_empty() {
-                    state.arrived.insert(end.turn, (from, arrivals));
-                }
-                let had = state.mine().is_some();
+                let mut state = self.lock();
+                state.arrivals.end(from, end.turn);
+                let had = state.turns.mine().is_some();
                 let heard = state.turns.heard(from, end.into());
                 heard.map_err(|fault| fault.to_string())?;
                 if !had {
@@ -339,19 +381,37 @@ impl AgentTurns {
             }
         }
     }
+}
 
-    /// Sends a sign of life to the other agents regularly.
-    fn beat(&self, every: StdDuration) {
-        while !self.has_ended.load(Ordering::SeqCst) {
-            self.tell_all(&PeerMessage::Beat);
-            std::thread::sleep(every);
+/// Receives from agent `from` until its stream ends.
+fn listen(own: &Weak<AgentTurns>, from: usize, mut receiver: Receiver, patience: StdDuration) {
+    // The peer sends signs of life once it has connected to all agents.
+    let mut limit = Some(meeting::TOGETHER_WITHIN);
+    let failed = loop {
+        let limited = limit.take().map(|limit| receiver.patience(Some(limit)));
+        let content = limited.unwrap_or(Ok(())).and_then(|()| receiver.any());
+        let Some(own) = own.upgrade() else { return };
+        let heard = content.map_err(|error| told(&error));
+        let heard = heard.and_then(|content| own.heard(from, content));
+        if let Err(fault) = heard {
+            break fault;
         }
+        if let Err(error) = receiver.patience(Some(patience)) {
+            break told(&error);
+        }
+    };
+    if let Some(own) = own.upgrade() {
+        own.lost(from, &failed);
     }
 }
 
 impl SharedOrder for AgentTurns {
     fn turn(&self) -> Option<Turn> {
         self.lock().mine()
+    }
+
+    fn next_of_others(&self) -> Option<Instant<Virtual>> {
+        self.lock().turns.next_of_others()
     }
 
     fn rank(&self, host: usize) -> u32 {
@@ -372,20 +432,53 @@ impl SharedOrder for AgentTurns {
     }
 }
 
-impl TunnelStreams for AgentTurns {
+impl SampleChannel for AgentTurns {
+    fn collects(&self) -> bool {
+        self.is_first()
+    }
+
+    fn send(&self, sample: Sample) {
+        if let Some(outbox) = self.outbox(COLLECTOR) {
+            outbox.say(PeerMessage::Sample(sample));
+        }
+    }
+
+    fn receive(&self, callback: SampleCallback) {
+        *self.samples.lock() = Some(callback);
+    }
+}
+
+impl TurnStreams for AgentTurns {
     fn has_turn(&self) -> bool {
         self.lock().mine().is_some()
     }
 
     fn send(&self, to: usize, arrival: Instant<Virtual>, bytes: &[u8]) {
-        self.lock().turns.note_sent(to, arrival);
-        self.tell(to, |sender| sender.bytes(bytes));
+        let mut state = self.lock();
+        // Programs that are removed after the end still send.
+        if state.leaves {
+            return;
+        }
+        state.turns.note_sent(to, arrival);
+        // The end of the turn must follow in the stream.
+        if let Some(outbox) = self.outbox(to) {
+            outbox.bytes(bytes);
+        }
     }
 
-    fn receive(&self) -> Option<(usize, Vec<u8>)> {
-        self.lock().frames.pop_front()
+    fn receive(&self, from: usize) -> Option<Vec<u8>> {
+        self.lock().frames.get_mut(from)?.pop_front()
+    }
+
+    fn has_arrived(&self, from: usize) -> bool {
+        let state = self.lock();
+        let frames = state.frames.get(from);
+        frames.is_some_and(|frames| !frames.is_empty())
     }
 }
+
+/// Number of the agent that records the samples of all engines.
+const COLLECTOR: usize = 0;
 
 /// Returns the text of an error of a stream.
 fn told(error: &io::Error) -> String {

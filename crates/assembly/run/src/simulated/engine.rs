@@ -251,6 +251,19 @@ pub(super) struct Leaving {
 }
 
 impl EngineReport {
+    /// Returns the report of an engine on another node, of which only the flows are known.
+    pub(super) fn of_flows(flows: Vec<u64>) -> Self {
+        Self {
+            flows,
+            ..Self::default()
+        }
+    }
+
+    /// Returns the statistics of the flows, in the form of [`Numbers`].
+    pub(super) fn flow_numbers(&self) -> &[u64] {
+        &self.flows
+    }
+
     /// Returns the virtual instant at which the engine left, and its counters at that instant;
     /// `None` if the engine did not leave.
     pub(super) fn left(&self) -> Option<(Instant<Virtual>, NetworkObservation)> {

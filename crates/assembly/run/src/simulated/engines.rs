@@ -6,10 +6,10 @@ use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::Arc;
 
-use timeloom_emulation::PanicCallback;
 use timeloom_emulation::peering::datagram::Key;
 use timeloom_emulation::peering::peer::PeerConfig;
-use timeloom_emulation::peering::{Endpoint, Ring, Socket};
+use timeloom_emulation::peering::{Endpoint, Ring, Socket, Streamed};
+use timeloom_emulation::{PanicCallback, TurnStreams};
 use timeloom_net::Owner;
 use timeloom_scenario::{EngineFailure, EngineMode, Parts};
 use timeloom_sys::wall_now;
@@ -99,7 +99,12 @@ pub(super) fn ways_to_agents(
     remote: EngineLines,
     around: &Surroundings<'_>,
 ) -> Result<EngineLinks, RunError> {
-    let EngineLines { mut lines, key } = remote;
+    let (mut lines, key) = match remote {
+        EngineLines::Sockets(lines, key) => (lines, key),
+        EngineLines::Streams(streams, numbers) => {
+            return streams_to_agents(engine.here, parts, (&streams, &numbers));
+        }
+    };
     let encrypts = engine.settings().is_some_and(|settings| settings.encrypt);
     let adjacent = parts.adjacent().into_iter();
     let mut ends = Vec::new();
@@ -135,6 +140,38 @@ pub(super) fn ways_to_agents(
         patience: Some(Duration::from_s(300)),
         absent: Vec::new(),
         give_up: Some(Arc::clone(around.interrupted)),
+        late: false,
+    })
+}
+
+/// Returns the settings of the engine of an agent that acts in turns with the others.
+fn streams_to_agents(
+    here: Owner,
+    parts: &Parts,
+    (streams, numbers): (&Arc<dyn TurnStreams>, &BTreeMap<String, usize>),
+) -> Result<EngineLinks, RunError> {
+    let failed =
+        |what| RunError::Start(format!("the stream to the engine of another agent: {what}"));
+    let adjacent = parts.adjacent().into_iter();
+    let mut ends = Vec::new();
+    for (_, there) in adjacent.filter(|(from, _)| *from == here) {
+        let name = &parts.names[usize::from(there)];
+        let number = numbers.get(name).copied();
+        let number = number.ok_or_else(|| failed(format!("there is no agent {name}")))?;
+        let end = Streamed::new(Arc::clone(streams), number);
+        let end = end.map_err(|error| failed(error.to_string()))?;
+        // The streams notice an agent that is gone.
+        let config = patient(Duration::from_s(ALL_TIME_S));
+        ends.push((there, Endpoint::Streamed(end), config));
+    }
+    Ok(EngineLinks {
+        ends,
+        // Streams are authenticated.
+        key: Key::new([0; 32]),
+        epoch: 1,
+        patience: None,
+        absent: Vec::new(),
+        give_up: None,
         late: false,
     })
 }

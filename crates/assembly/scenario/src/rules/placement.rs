@@ -195,22 +195,18 @@ fn alike(rules: &mut Rules<'_>) {
     let plan = rules.plan;
     let mode = plan.time.mode;
     if mode != Mode::Virtual && rules.was_read(&["time", "mode"]) {
-        let help = "use `mode = \"virtual\"`, or `mode = \"skip\"` with `compute = \"none\"`";
+        let help = "use `mode = \"virtual\"`, or add `compute = \"none\"` to `mode = \"skip\"`";
         match (mode, plan.time.compute) {
-            (Mode::Skip, Compute::None) => {}
-            (Mode::Skip, Compute::Real) => {
-                let message = "the clocks of agents skip together only if computing takes no time";
+            (Mode::Skip | Mode::Stepped, Compute::None) => {}
+            (Mode::Skip | Mode::Stepped, Compute::Real) => {
+                let message = "the clocks of agents move together only if computing takes no time";
                 rules.broken(&["time", "mode"], message, help);
             }
             _ => {
-                let message = "time that is spread over agents is not stepped, and not real";
+                let message = "time that is spread over agents is virtual";
                 rules.broken(&["time", "mode"], message, help);
             }
         }
-    }
-    if plan.takes_turns() && plan.network.is_some() {
-        let message = "a simulated network that is spread over agents needs computing time";
-        rules.broken(&["time", "compute"], message, "leave it out");
     }
     network(rules);
     if plan.system.openflow.is_some() {
@@ -255,9 +251,10 @@ fn network(rules: &mut Rules<'_>) {
     if let Some(message) = wrong {
         return rules.misplaced(&path, message, help);
     }
-    if engines.mode == EngineMode::Exact {
+    if engines.mode == EngineMode::Exact && !plan.takes_turns() {
         let message = "engines of several machines cannot wait for one another";
-        let help = "a datagram may be lost, and a promise with it: choose `mode = \"free\"`";
+        let help = "a datagram may be lost, and a promise with it: choose `mode = \"free\"`, or \
+                    `time.mode = \"skip\"` with `compute = \"none\"`";
         rules.broken(&at(&path, ["mode"]), message, help);
     }
     if engines.processes {

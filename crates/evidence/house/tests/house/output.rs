@@ -25,7 +25,10 @@ const MAY_USE_HANDLE: [&str; 2] = [
 ];
 
 /// Folder of a module that is compiled for tests only.
-const TESTS_ONLY: &str = "crates/models/agreement/src/explore";
+const TESTS_ONLY: [&str; 2] = [
+    "crates/models/agreement/src/explore",
+    "crates/models/agreement/src/turns/tests",
+];
 
 /// Returns the sources of all libraries and programs, relative to the root folder.
 fn sources() -> Vec<PathBuf> {
@@ -43,7 +46,9 @@ fn sources() -> Vec<PathBuf> {
     };
     let is_test = |path: &PathBuf| {
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
-        name == "tests" || name.ends_with("_tests") || path.starts_with(TESTS_ONLY)
+        name == "tests"
+            || name.ends_with("_tests")
+            || TESTS_ONLY.iter().any(|only| path.starts_with(only))
     };
     files
         .into_iter()

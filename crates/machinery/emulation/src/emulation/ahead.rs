@@ -128,6 +128,9 @@ fn run_together(
         }
         if world.has_crossing() {
             core.hand_over();
+            // The receivers on other machines may answer from then on.
+            let earliest = core.peers.as_mut().and_then(Meeting::take_earliest);
+            until = earliest.map_or(until, |earliest| until.min(earliest));
             for (other, core) in engines.iter_mut().enumerate() {
                 *at_work = other;
                 core.take_over();
@@ -184,7 +187,9 @@ fn share_cpu(engines: &mut [&mut Core], (began, before): (Duration, Vec<u64>)) {
 impl Core {
     /// Prepares the engine, whose thread sleeps, to be run by this thread.
     fn begin_ahead(&mut self) {
-        if let Some(peers) = &self.peers {
+        if let Some(peers) = &mut self.peers {
+            // What the engine's thread has sent limits the turn of this machine already.
+            let _ = peers.take_earliest();
             // Packets between engines need not wake their threads.
             peers.wake();
         }

@@ -106,12 +106,18 @@ impl Meeting {
     /// Returns, for each other engine, the number of packets sent to it and of those received from
     /// it.
     pub(super) fn exchanged(&self) -> impl Iterator<Item = Exchanged> {
-        let peers = self.portal.peers();
-        peers.map(|(there, _, stats)| Exchanged {
+        let peers = self.portal.counted();
+        peers.map(|(there, stats)| Exchanged {
             there,
             sent: stats.packets_sent,
             received: stats.packets_received,
         })
+    }
+
+    /// Returns the earliest arrival of the packets sent to machines with which this one acts in
+    /// turns, since the last call; `None` if none was sent.
+    pub(super) fn take_earliest(&mut self) -> Option<Instant<Virtual>> {
+        self.portal.take_earliest()
     }
 
     pub(super) fn report(&self) -> Vec<AdjacencyReport> {

@@ -13,6 +13,7 @@ use crate::peering::codec::Statics;
 use crate::peering::datagram::Key;
 use crate::peering::peer::{Peer, PeerConfig, PeerEvent, PeerStats};
 use crate::peering::ring::Neighbour;
+use crate::peering::streamed::StreamedPeer;
 use crate::peering::transport::{Endpoint, Transport, Udp};
 
 /// Transport to one other engine, and the links that lead to it. The name is that of OSPF (RFC
@@ -162,6 +163,10 @@ impl Portal {
                 Transport::Udp(Box::new(Udp::new(peer, socket)))
             }
             Endpoint::Ring(ring) => Transport::Ring(Box::new(Neighbour::new(there, ring, config))),
+            Endpoint::Streamed(end) => {
+                let peer = StreamedPeer::new(there, end, config, world);
+                Transport::Streamed(Box::new(peer))
+            }
         };
         let leads = |(port, from, to): &(PortId, Owner, Owner)| {
             (*from == self.here && *to == there).then_some(*port)
@@ -259,6 +264,7 @@ impl Portal {
             let mut events = Vec::new();
             match &mut adjacency.transport {
                 Transport::Ring(neighbour) => neighbour.receive(take),
+                Transport::Streamed(peer) => peer.receive(take),
                 Transport::Udp(udp) => {
                     let Udp { peer, socket, .. } = &mut **udp;
                     socket.receive(BUDGET, |bytes| {
@@ -302,6 +308,7 @@ impl Portal {
             };
             match &mut self.adjacencies[index].transport {
                 Transport::Ring(neighbour) => neighbour.put(packet, bytes),
+                Transport::Streamed(peer) => peer.put(packet, bytes),
                 Transport::Udp(udp) => {
                     let Udp { peer, out, .. } = &mut **udp;
                     let slack = time_left.until(packet.at);
@@ -313,6 +320,7 @@ impl Portal {
         for adjacency in &mut self.adjacencies {
             let event = match &mut adjacency.transport {
                 Transport::Ring(neighbour) => neighbour.poll(now),
+                Transport::Streamed(peer) => peer.poll(),
                 Transport::Udp(udp) => {
                     let event = udp.peer.poll(now, &mut udp.out);
                     udp.flush()?;
@@ -335,6 +343,8 @@ impl Portal {
         for adjacency in &mut self.adjacencies {
             match &mut adjacency.transport {
                 Transport::Ring(neighbour) => neighbour.close(now),
+                // The streams say that the machine's run has ended.
+                Transport::Streamed(_) => {}
                 Transport::Udp(udp) => {
                     udp.peer.close(now, &mut udp.out);
                     udp.flush()?;
@@ -365,6 +375,7 @@ impl Portal {
     pub fn doze(&self) -> bool {
         let dozes = |adjacency: &Adjacency| match &adjacency.transport {
             Transport::Ring(neighbour) => neighbour.doze(),
+            Transport::Streamed(peer) => !peer.has_news(),
             Transport::Udp(_) => true,
         };
         self.adjacencies.iter().all(dozes)
@@ -411,6 +422,31 @@ impl Portal {
         self.adjacencies
             .iter()
             .map(|adjacency| adjacency.transport.status())
+    }
+
+    /// Returns the number and the counters of each peer whose packets are on their way for some time,
+    /// so that they must be counted. (Packets by streams of machines that act in turns have arrived
+    /// when a turn begins.)
+    pub(crate) fn counted(&self) -> impl Iterator<Item = (Owner, PeerStats)> + '_ {
+        let counted = self
+            .adjacencies
+            .iter()
+            .filter(|adjacency| !matches!(adjacency.transport, Transport::Streamed(_)));
+        counted.map(|adjacency| {
+            let (there, _, stats) = adjacency.transport.status();
+            (there, stats)
+        })
+    }
+
+    /// Returns the earliest arrival of the packets sent by streams since the last call; `None` if
+    /// none was sent. Their receivers may answer, so the clock must not pass that instant.
+    pub(crate) fn take_earliest(&mut self) -> Option<Instant<Virtual>> {
+        let all = self.adjacencies.iter_mut();
+        let earliest = all.filter_map(|adjacency| match &mut adjacency.transport {
+            Transport::Streamed(peer) => peer.take_earliest(),
+            Transport::Udp(_) | Transport::Ring(_) => None,
+        });
+        earliest.min()
     }
 
     /// Returns true if every peer is present.

@@ -1,4 +1,5 @@
-//! Transport of packets to one other engine: UDP, or shared memory between threads.
+//! Transport of packets to one other engine: UDP, shared memory between threads, or streams between
+//! machines that act in turns.
 
 use std::io;
 use std::net::UdpSocket;
@@ -10,6 +11,7 @@ use timeloom_time::{Instant, Wall};
 use crate::peering::peer::{Datagrams, Peer, PeerConfig, PeerStats};
 use crate::peering::ring::{Neighbour, Ring};
 use crate::peering::socket::Socket;
+use crate::peering::streamed::{Streamed, StreamedPeer};
 
 /// One end of a connection between two engines.
 #[derive(Debug)]
@@ -18,6 +20,8 @@ pub enum Endpoint {
     Udp(Socket),
     /// Shared memory to an engine in another thread of this process.
     Ring(Ring),
+    /// Stream to an engine on a machine that acts in turns with this one.
+    Streamed(Streamed),
 }
 
 impl Endpoint {
@@ -47,6 +51,7 @@ impl Endpoint {
 pub(crate) enum Transport {
     Udp(Box<Udp>),
     Ring(Box<Neighbour>),
+    Streamed(Box<StreamedPeer>),
 }
 
 #[derive(Debug)]
@@ -75,6 +80,7 @@ impl Transport {
         match self {
             Self::Udp(udp) => udp.peer.config(),
             Self::Ring(neighbour) => neighbour.config(),
+            Self::Streamed(peer) => peer.config(),
         }
     }
 
@@ -82,6 +88,7 @@ impl Transport {
         match self {
             Self::Udp(udp) => udp.socket.descriptor(),
             Self::Ring(neighbour) => neighbour.descriptor(),
+            Self::Streamed(peer) => peer.descriptor(),
         }
     }
 
@@ -89,6 +96,7 @@ impl Transport {
         match self {
             Self::Udp(udp) => udp.peer.next_wake(),
             Self::Ring(neighbour) => neighbour.next_wake(),
+            Self::Streamed(_) => Instant::FAR_FUTURE,
         }
     }
 
@@ -97,6 +105,7 @@ impl Transport {
         match self {
             Self::Udp(udp) => (udp.peer.there(), udp.peer.is_present(), udp.peer.stats()),
             Self::Ring(one) => (one.there(), one.is_present(), one.stats()),
+            Self::Streamed(peer) => peer.status(),
         }
     }
 }

@@ -106,7 +106,7 @@ impl Portal {
             .iter()
             .filter_map(|adjacency| match &adjacency.transport {
                 Transport::Ring(one) => Some((adjacency.ahead, &**one)),
-                Transport::Udp(_) => None,
+                Transport::Udp(_) | Transport::Streamed(_) => None,
             })
     }
 }

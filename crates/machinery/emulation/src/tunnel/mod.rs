@@ -7,7 +7,7 @@
 //! clocks are stopped, and this module holds the frames in flight. The link is slower than a cable
 //! by the delay of the network between the machines.
 //!
-//! Where the machines act in turns ([`TunnelStreams`]), streams carry the frames in place of
+//! Where the machines act in turns ([`TurnStreams`]), streams carry the frames in place of
 //! datagrams. Frames are sent and delivered only in turns of this machine, so each arrives at the
 //! virtual instant at which it left.
 //!
@@ -17,6 +17,7 @@ mod datagram;
 pub mod fuzzing;
 mod line;
 
+use std::collections::BTreeSet;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -30,7 +31,7 @@ use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Instant, Virtual, Wall};
 
 use crate::poll::{Alarm, Poll};
-use crate::{FollowedClock, PacketPort, Port, PortalError, ReceiveResult, TxStatus};
+use crate::{FollowedClock, PacketPort, Port, PortalError, ReceiveResult, TurnStreams, TxStatus};
 pub use datagram::TunnelKey;
 use datagram::{Datagram, open};
 use line::{Incoming, Outgoing};
@@ -61,7 +62,7 @@ pub struct TunnelConfig {
 pub enum TunnelPeer {
     /// Address at which the machine's tunnels receive datagrams.
     Address(SocketAddr),
-    /// Number of the machine in [`TunnelStreams`].
+    /// Number of the machine in [`TurnStreams`].
     Number(usize),
 }
 
@@ -70,20 +71,7 @@ pub enum TunnelCarrier {
     /// UDP datagrams, which are sealed with a key.
     Datagrams(UdpSocket, TunnelKey),
     /// Streams between machines that act in turns.
-    Streams(Arc<dyn TunnelStreams>),
-}
-
-/// Reliable and ordered streams between machines of which one acts at a time.
-pub trait TunnelStreams: Send + Sync {
-    /// Returns true while this machine has the turn.
-    fn has_turn(&self) -> bool;
-
-    /// Sends bytes to a machine. They take effect there at `arrival`.
-    fn send(&self, to: usize, arrival: Instant<Virtual>, bytes: &[u8]);
-
-    /// Returns bytes that have arrived in earlier turns, with the number of their sender; `None` if
-    /// there are no more.
-    fn receive(&self) -> Option<(usize, Vec<u8>)>;
+    Streams(Arc<dyn TurnStreams>),
 }
 
 /// Statistics of one end of a link.
@@ -150,7 +138,6 @@ impl Tunnels {
             alarm: alarm.clone(),
             over: Arc::clone(&over),
             buffer: vec![0; LARGE],
-            heard: Vec::new(),
             out: Vec::new(),
         };
         let thread = Builder::new()
@@ -212,6 +199,14 @@ impl End {
         }
     }
 
+    /// Returns the number of the other machine; `None` if the carrier is datagrams.
+    fn machine(&self) -> Option<usize> {
+        match self.what.peer {
+            TunnelPeer::Address(_) => None,
+            TunnelPeer::Number(machine) => Some(machine),
+        }
+    }
+
     /// Returns the final report of this end.
     fn told(self) -> TunnelReport {
         TunnelReport {
@@ -224,6 +219,20 @@ impl End {
     }
 }
 
+/// Queues a frame that has come from `peer`, at the end of its link.
+fn queue(ends: &mut [End], peer: TunnelPeer, datagram: Datagram<'_>) {
+    let end = ends.iter_mut().find(|end| {
+        let what = &end.what;
+        (what.link, 1 - what.end, what.peer) == (datagram.link, datagram.end, peer)
+    });
+    if let Some(end) = end {
+        let Datagram {
+            number, at, frame, ..
+        } = datagram;
+        end.incoming.arrive(number, at, frame);
+    }
+}
+
 struct Worker {
     ends: Vec<End>,
     carrier: TunnelCarrier,
@@ -232,8 +241,6 @@ struct Worker {
     alarm: Alarm,
     over: Arc<AtomicBool>,
     buffer: Vec<u8>,
-    /// Content of the last frame that came by a stream.
-    heard: Vec<u8>,
     out: Vec<u8>,
 }
 
@@ -295,40 +302,29 @@ impl Worker {
 
     /// Receives frames of other machines and queues them.
     fn hear(&mut self) {
-        let most = match self.carrier {
-            TunnelCarrier::Datagrams(..) => MOST_AT_ONCE,
-            // Nothing tells this thread of what it leaves.
-            TunnelCarrier::Streams(_) => usize::MAX,
-        };
-        for _ in 0..most {
-            let (datagram, from) = match &self.carrier {
-                TunnelCarrier::Datagrams(socket, key) => {
+        match &self.carrier {
+            TunnelCarrier::Datagrams(socket, key) => {
+                for _ in 0..MOST_AT_ONCE {
                     // An error means that a peer is unreachable (ICMP), or that there is nothing to
                     // receive.
                     let Ok((length, from)) = socket.recv_from(&mut self.buffer) else {
                         return;
                     };
-                    let bytes = &self.buffer[..length];
-                    (open(key, bytes), TunnelPeer::Address(from))
+                    if let Some(datagram) = open(key, &self.buffer[..length]) {
+                        queue(&mut self.ends, TunnelPeer::Address(from), datagram);
+                    }
                 }
-                TunnelCarrier::Streams(streams) => {
-                    let Some((from, bytes)) = streams.receive() else {
-                        return;
-                    };
-                    self.heard = bytes;
-                    (Datagram::parse(&self.heard), TunnelPeer::Number(from))
+            }
+            TunnelCarrier::Streams(streams) => {
+                let peers: BTreeSet<usize> = self.ends.iter().filter_map(End::machine).collect();
+                for from in peers {
+                    // Nothing tells this thread of what it leaves.
+                    while let Some(bytes) = streams.receive(from) {
+                        if let Some(datagram) = Datagram::parse(&bytes) {
+                            queue(&mut self.ends, TunnelPeer::Number(from), datagram);
+                        }
+                    }
                 }
-            };
-            let Some(datagram) = datagram else { continue };
-            let end = self.ends.iter_mut().find(|end| {
-                let what = &end.what;
-                (what.link, 1 - what.end, what.peer) == (datagram.link, datagram.end, from)
-            });
-            if let Some(end) = end {
-                let Datagram {
-                    number, at, frame, ..
-                } = datagram;
-                end.incoming.arrive(number, at, frame);
             }
         }
     }

@@ -7,7 +7,7 @@ use crate::supervise::supervisor::Supervisor;
 use crate::supervise::thread_state::ThreadState;
 
 /// Returns the first virtual time at which an event may happen without input from outside, in a
-/// session whose processes are all stopped. This is the present time if a thread was stopped while
+/// session whose processes are all stopped, or in one with which it shares the order of events. This is the present time if a thread was stopped while
 /// it computed, if a program is being started, or if the processes cannot be listed. It is `None` if
 /// all threads wait for others.
 ///
@@ -43,7 +43,10 @@ pub(crate) fn next_deadline(supervisor: &Supervisor) -> Option<Instant<Virtual>>
     }
     let theirs = supervisor.clock.first_of(deadlines);
     let own = supervisor.clock.next_deadline();
-    theirs.into_iter().chain(own).min().map(|at| at.max(now))
+    let order = supervisor.shared_order.get();
+    let others = order.and_then(|order| order.next_of_others());
+    let next = theirs.into_iter().chain(own).chain(others).min();
+    next.map(|at| at.max(now))
 }
 
 /// Returns true if a thread may sleep in this call until others wake it. A thread in any other call

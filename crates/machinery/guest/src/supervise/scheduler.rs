@@ -111,7 +111,7 @@ impl Scheduler {
         match first {
             Some(first) if first.at <= now => {
                 if !acting.allows(now, Some(first.deadline.host)) {
-                    return Attempt::HandedOver;
+                    return self.handed_over(supervisor, ran());
                 }
                 let woken = Some((first.thread, first.deadline));
                 if self.woken == woken {
@@ -130,13 +130,13 @@ impl Scheduler {
                 let at = first.map(|first| first.at);
                 let Some(next) = own.into_iter().chain(at).min() else {
                     return match acting.has_no_event() {
-                        true => Attempt::HandedOver,
+                        true => self.handed_over(supervisor, ran()),
                         false => Attempt::NotNow,
                     };
                 };
                 let host = first.filter(|_| own.is_none_or(|own| own > next));
                 if !acting.allows(next, host.map(|first| first.deadline.host)) {
-                    return Attempt::HandedOver;
+                    return self.handed_over(supervisor, ran());
                 }
                 self.note(supervisor, ran());
                 // The announced instant comes first. Many of the events after it may concern no
@@ -224,6 +224,13 @@ impl Scheduler {
         let waited_for = waited_for.last();
         self.rest = Some(rest);
         waited_for
+    }
+
+    /// Records that another session acts next, with the number of threads that ran before.
+    fn handed_over(&mut self, supervisor: &Supervisor, ran: usize) -> Attempt {
+        self.computing.clear();
+        supervisor.with_order(|order| order.shared += u64::from(ran > 1));
+        Attempt::HandedOver
     }
 
     /// Records the end of a turn, with the number of threads that ran in it.

@@ -13,6 +13,9 @@ pub trait SharedOrder: Send + Sync {
     /// Returns this session's right to act; `None` while another session has the turn.
     fn turn(&self) -> Option<Turn>;
 
+    /// Returns the earliest event of the other sessions; `None` if they have none.
+    fn next_of_others(&self) -> Option<Instant<Virtual>>;
+
     /// Returns the rank of the programs of the host with this number, which is greater than 0.
     fn rank(&self, host: usize) -> u32;
 

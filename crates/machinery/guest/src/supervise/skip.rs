@@ -53,6 +53,7 @@ pub(crate) fn serve(shared: &Weak<Supervisor>, ended: &AtomicBool) {
         };
         let order = supervisor.shared_order.get();
         if order.is_some_and(|order| !order.await_turn(OF_OTHERS)) {
+            supervisor.note_busy(None);
             continue;
         }
         let attempt = match &mut activity {

@@ -25,6 +25,7 @@ fn end(turn: u64, next: Option<EventKey>) -> TurnEnd {
         next,
         sent: BTreeMap::new(),
         leaves: false,
+        is_settled: true,
     }
 }
 
@@ -263,6 +264,33 @@ fn a_claim_does_not_hide_the_end_of_its_turn() {
     assert!(turns.hand_over(Some(key(9, 1)), false).is_some());
 }
 
+/// Until all nodes are settled, messages may arrive at once, and no node acts ahead of others.
+#[test]
+fn the_lookahead_counts_once_all_nodes_are_settled() {
+    let mut turns = TurnOrder::new(0, 2, ns(10)).with_unsettled([1]);
+    assert!(turns.hand_over(Some(key(20, 1)), false).is_some());
+    let unsettled = TurnEnd {
+        is_settled: false,
+        ..end_with(1, Some(key(50, 1)), 0, 0)
+    };
+    assert_eq!(turns.heard(1, unsettled), Ok(()));
+    let turn = turns.mine().expect("the turn is node 0's");
+    assert_eq!((turn.allows(key(51, 1)), turn.until()), (false, at(50)));
+    assert!(turns.hand_over(Some(key(60, 1)), false).is_some());
+    assert_eq!(turns.heard(1, end(3, Some(key(70, 1)))), Ok(()));
+    let turn = turns.mine().expect("the turn is node 0's");
+    assert_eq!((turn.allows(key(79, 1)), turn.until()), (true, at(79)));
+
+    let mut turns = TurnOrder::new(1, 2, ns(10)).with_unsettled([1]);
+    assert_eq!(turns.heard(0, end(0, Some(key(20, 1)))), Ok(()));
+    let before = turns.hand_over(Some(key(30, 1)), false);
+    assert!(before.is_some_and(|end| !end.is_settled));
+    assert_eq!(turns.heard(0, end(2, Some(key(40, 1)))), Ok(()));
+    turns.settle();
+    let after = turns.hand_over(Some(key(50, 1)), false);
+    assert!(after.is_some_and(|end| end.is_settled));
+}
+
 /// The receiver of a message may answer, so no later event comes before the message arrives.
 #[test]
 fn a_message_limits_the_turn_in_which_it_is_sent() {
@@ -306,6 +334,7 @@ fn random_ends_cause_faults_and_no_panic() {
             let next = key(random.up_to(20) - 2, random.below(3) as u32);
             let hostile = TurnEnd {
                 leaves: random.below(20) == 0,
+                is_settled: random.below(20) > 0,
                 ..end_with(
                     turns.turn.saturating_sub(1) + random.below(4),
                     Some(next).filter(|_| random.below(4) > 0),

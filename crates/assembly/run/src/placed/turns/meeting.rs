@@ -53,18 +53,13 @@ impl Meeting {
         interrupted: &AtomicBool,
     ) -> Result<Vec<Option<Stream>>, MeetError> {
         let (came, arrivals) = mpsc::channel();
-        let mut reaching = Vec::new();
+        let mut reached = Reached(Vec::new());
         for to in &names[..me] {
-            reaching.push(self.reach(&names[me], to, came.clone())?);
+            reached.0.push(self.reach(&names[me], to, came.clone())?);
         }
-        let connected = self.await_all(me, names, (came, &arrivals), interrupted);
-        if connected.is_err() {
-            // Their threads still wait for greetings.
-            for stream in reaching {
-                let _ = stream.shutdown(Shutdown::Both);
-            }
-        }
-        connected
+        let streams = self.await_all(me, names, (came, &arrivals), interrupted)?;
+        reached.0.clear();
+        Ok(streams)
     }
 
     fn await_all(
@@ -91,8 +86,12 @@ impl Meeting {
                 return Err(MeetError::Missing(names[missing].clone()));
             }
             // Strangers may connect, too: a thread of its own greets each peer.
-            let has_room = Arc::strong_count(&greeted) <= MOST_GREETED;
-            if has_room && let Ok((stream, _)) = self.listener.accept() {
+            while let Ok((stream, from)) = self.listener.accept() {
+                // Peers of other machines take no place of the agents.
+                let is_known = self.addresses.iter().any(|(_, it)| it.ip() == from.ip());
+                if !is_known && Arc::strong_count(&greeted) > MOST_STRANGERS {
+                    continue;
+                }
                 let (came, secret) = (came.clone(), self.secret.clone());
                 let counted = Arc::clone(&greeted);
                 let greet = move || {
@@ -130,7 +129,7 @@ impl Meeting {
         let Some(&(_, address)) = address else {
             return Err(MeetError::Missing(to.to_owned()));
         };
-        let (me, to, patience) = (me.to_owned(), to.to_owned(), self.patience);
+        let (me, to) = (me.to_owned(), to.to_owned());
         let name = to.clone();
         let failed = move |error| MeetError::Connect {
             name: name.clone(),
@@ -142,12 +141,23 @@ impl Meeting {
         let handle = stream.try_clone().map_err(MeetError::Stream)?;
         let secret = self.secret.clone();
         let greet = move || {
-            let greeted = greet_lower(stream, &secret, me, patience);
+            let greeted = greet_lower(stream, &secret, me);
             let _ = came.send(Arrival::Lower(to, greeted.map_err(failed)));
         };
         let spawned = thread::Builder::new().spawn(greet);
         spawned.map_err(MeetError::Stream)?;
         Ok(handle)
+    }
+}
+
+/// Connections whose greetings threads wait for. They end when this value is dropped.
+struct Reached(Vec<TcpStream>);
+
+impl Drop for Reached {
+    fn drop(&mut self) {
+        for stream in &self.0 {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
     }
 }
 
@@ -160,15 +170,8 @@ enum Arrival {
 }
 
 /// Greets an agent that this one has called. It answers when its share is prepared.
-fn greet_lower(
-    stream: TcpStream,
-    secret: &Secret,
-    me: String,
-    patience: Duration,
-) -> io::Result<Stream> {
-    let handle = stream.try_clone()?;
+fn greet_lower(stream: TcpStream, secret: &Secret, me: String) -> io::Result<Stream> {
     let (mut sender, receiver) = greet(stream, Side::Run, secret, TOGETHER_WITHIN)?;
-    handle.set_write_timeout(Some(patience))?;
     sender.say(&PeerMessage::Hello { agent: me })?;
     Ok((sender, receiver))
 }
@@ -184,9 +187,9 @@ fn answer(stream: TcpStream, secret: &Secret) -> io::Result<(String, Stream)> {
 }
 
 /// Wall time within which all agents must have prepared their shares and connected.
-const TOGETHER_WITHIN: Duration = Duration::from_secs(600);
+pub(super) const TOGETHER_WITHIN: Duration = Duration::from_secs(600);
 /// Wall time within which a peer that has connected must prove its key.
 const GREETED_WITHIN: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// Maximum number of peers that are greeted at once.
-const MOST_GREETED: usize = 64;
+/// Maximum number of peers at unknown addresses that are greeted at once.
+const MOST_STRANGERS: usize = 64;

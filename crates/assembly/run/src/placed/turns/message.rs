@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 use timeloom_agreement::{EventKey, TurnEnd};
 use timeloom_time::Instant;
 
+use crate::node::Sample;
+
 /// Message from one agent to another.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum PeerMessage {
@@ -11,10 +13,10 @@ pub(super) enum PeerMessage {
     Hello { agent: String },
     /// End of the sender's turn.
     End(SentEnd),
-    /// Announces that a program of the sender is ready.
-    Ready { program: String },
-    /// Announces that the sender's run has ended.
-    AtEnd,
+    /// Announces that a program of the sender is ready, at this virtual instant in ns.
+    Ready { program: String, at_ns: i64 },
+    /// Sample of the sender's engine.
+    Sample(Sample),
     /// Sign of life.
     Beat,
 }
@@ -28,6 +30,7 @@ pub(super) struct SentEnd {
     /// Earliest arrival of what the sender has sent, by the number of the receiver.
     sent: Vec<(usize, i64)>,
     leaves: bool,
+    is_settled: bool,
 }
 
 impl From<TurnEnd> for SentEnd {
@@ -38,6 +41,7 @@ impl From<TurnEnd> for SentEnd {
             next: end.next.map(|next| (next.at.as_ns(), next.rank)),
             sent: sent.map(|(to, at)| (to, at.as_ns())).collect(),
             leaves: end.leaves,
+            is_settled: end.is_settled,
         }
     }
 }
@@ -54,6 +58,7 @@ impl From<SentEnd> for TurnEnd {
             next: end.next.map(key),
             sent: sent.map(|(to, at)| (to, Instant::from_ns(at))).collect(),
             leaves: end.leaves,
+            is_settled: end.is_settled,
         }
     }
 }

@@ -1,0 +1,248 @@
+//! Scenarios over agents in which computing takes no time: the agents act in turns, and the results
+//! are those of one machine.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+
+use timeloom_results::{RunDirectory, compare_runs};
+use timeloom_test_support::wait_for;
+
+use crate::placement::ordered;
+use crate::placement_simulated;
+use crate::support::machines::{Machines, let_go};
+use crate::support::place;
+
+/// Settings with which the clocks of all agents move from event to event.
+const TURNS: [&str; 4] = ["--set", "time.mode=skip", "--set", "time.compute=none"];
+
+/// Program that polls the clock, so that time moves in steps while it computes.
+const POLLS: &str = "import time\nbegan = time.monotonic()\nwhile time.monotonic() < began + 0.05: pass\n\
+                     print('it is later')\ntime.sleep(1000)\n";
+
+/// More programs: one of each host prints at the same instants as one of the other, one polls, and
+/// one waits for a program of the other agent that is ready late.
+const MORE: &str = r#"
+[[system.hosts.meter.programs]]
+name = "ticks-a"
+run = ["/bin/sh", "-c", "for i in 1 2 3 4 5 6 7 8 9; do sleep 0.5; date +%s.%N; done; sleep 100"]
+[[system.hosts.reader.programs]]
+name = "ticks-b"
+run = ["/bin/sh", "-c", "for i in 1 2 3 4 5 6 7 8 9; do sleep 0.5; date +%s.%N; done; sleep 100"]
+[[system.hosts.reader.programs]]
+name = "late"
+run = ["/bin/sh", "-c", "sleep 2.5; echo up; sleep 100"]
+ready = "log:up"
+[[system.hosts.meter.programs]]
+name = "follower"
+run = ["/bin/sh", "-c", "date +%s.%N; sleep 100"]
+after = ["late"]
+[[system.hosts.meter.programs]]
+name = "polls"
+run = ["/usr/bin/python3", "polls.py"]
+"#;
+
+/// Runs a scenario to its end, and moves its results to the directory `name`.
+fn results(machines: &Machines, scenario: &Path, name: &str) -> RunDirectory {
+    let run = machines.start(scenario, &TURNS);
+    ended(machines, run, name)
+}
+
+fn ended(machines: &Machines, run: Child, name: &str) -> RunDirectory {
+    let output = run.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("an object");
+    assert_eq!(output.status.code(), Some(0), "{json} {said}");
+    let kept = machines.scratch.path(name);
+    fs::rename(machines.scratch.path("results"), &kept).expect("a directory");
+    RunDirectory::open(kept).expect("a run")
+}
+
+/// Returns the scenario without its placement.
+fn alone(scenario: &Path) -> PathBuf {
+    let text = fs::read_to_string(scenario).expect("the scenario");
+    let (head, rest) = text.split_once("[placement]").expect("the agents");
+    // The programs that a test adds follow the placement.
+    let more = rest.split_once("[[system").map(|(_, more)| more);
+    let more = more.map_or(String::new(), |more| format!("[[system{more}"));
+    let path = scenario.with_file_name("alone.toml");
+    fs::write(&path, format!("{head}{more}")).expect("a file");
+    path
+}
+
+fn answers(results: &RunDirectory) -> Vec<i64> {
+    let log = place(results).join("logs/reader.log");
+    let log = fs::read_to_string(log).expect("a log");
+    let words = log.split_whitespace();
+    words.filter_map(|word| word.parse().ok()).collect()
+}
+
+/// Hosts share a switch, on links of the kernel.
+#[test]
+fn agents_in_turns_have_the_results_of_one_machine() {
+    let machines = Machines::new("turns", 3);
+    let agents = machines.serving(3);
+    let spread = machines.scenario(MORE);
+    fs::write(spread.with_file_name("polls.py"), POLLS).expect("a file");
+    let one = results(&machines, &alone(&spread), "one");
+    let answers = answers(&one);
+    assert!(answers.len() > 100, "{answers:?}");
+    ordered(answers.into_iter());
+
+    let text = fs::read_to_string(&spread).expect("the scenario");
+    let third = r#"c = { address = "10.9.0.3:5500" }"#;
+    let three = text.replace(r#"s1 = "b""#, r#"s1 = "c""#);
+    let three = three.replace("[placement.nodes]", &format!("{third}\n[placement.nodes]"));
+    let over_three = spread.with_file_name("three.toml");
+    fs::write(&over_three, three).expect("a file");
+    for (scenario, name) in [(&spread, "two"), (&over_three, "three"), (&spread, "again")] {
+        let together = results(&machines, scenario, name);
+        let compared = compare_runs(&one, &together).expect("readable");
+        assert_eq!(compared.difference, None, "{name}");
+        assert_eq!(compared.text, None, "{name}");
+    }
+    drop(agents);
+}
+
+/// Each agent has an engine of the network.
+#[test]
+fn a_simulated_network_over_agents_in_turns_has_the_results_of_one_machine() {
+    let machines = Machines::new("turnsim", 2);
+    let agents = machines.serving(2);
+    let spread = placement_simulated::scenario(&machines);
+    let text = fs::read_to_string(&spread).expect("the scenario");
+    let text = text.replace("encrypt = true", "mode = \"exact\"");
+    // The kernel decides the order of two programs that start at one instant.
+    let text = text.replace(
+        "after = [\"meter6\"]",
+        "after = [\"meter6\"]\nstart = \"7 ms\"",
+    );
+    fs::write(&spread, text).expect("a file");
+    let one = results(&machines, &alone(&spread), "one");
+    assert!(answers(&one).len() > 100, "too few answers");
+    for name in ["two", "again"] {
+        let together = results(&machines, &spread, name);
+        let compared = compare_runs(&one, &together).expect("readable");
+        assert_eq!(compared.difference, None, "{name}");
+        assert_eq!(compared.text, None, "{name}");
+        let series = together.series(&["net.flow.bulk.throughput"]);
+        let series = series.expect("readable");
+        assert!(series[0].samples.iter().any(|(_, value)| *value > 0.0));
+    }
+    drop(agents);
+}
+
+/// A simulator grants the time of all agents at the first one. At each end of a step, no agent has
+/// passed it.
+#[test]
+fn the_time_of_all_agents_is_granted_at_the_first() {
+    let machines = Machines::new("turngrant", 2);
+    let agents = machines.serving(2);
+    let spread = machines.scenario("");
+    let one = results(&machines, &alone(&spread), "one");
+    let more = [
+        "--set",
+        "time.mode=stepped",
+        "--set",
+        "time.compute=none",
+        "--set",
+        "time.stepped.skip=true",
+    ];
+    let run = machines.start(&spread, &more);
+    let [first, second] = [0, 1].map(|index| machines.session(index));
+    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../python");
+    let granter = Command::new("python3")
+        .args(["-c", GRANTER, &first, &second])
+        .env("PYTHONPATH", python)
+        .output()
+        .expect("python3 can be started");
+    let said = String::from_utf8_lossy(&granter.stderr);
+    assert!(granter.status.success(), "{said}");
+    let steps = String::from_utf8_lossy(&granter.stdout);
+    assert_eq!(steps.trim(), "102", "10 s in steps of 99 ms {said}");
+    let granted = ended(&machines, run, "granted");
+    let compared = compare_runs(&one, &granted).expect("readable");
+    assert_eq!(compared.text, None);
+    drop(agents);
+}
+
+/// Grants steps of 99 ms to the session of the first argument. After each, checks the clock of the
+/// other session. Prints the number of steps.
+const GRANTER: &str = r#"
+import json, subprocess, sys
+from timeloom.control import Controller, Granter
+steps = 0
+with Granter(sys.argv[1], wait_s=60) as testbed, Controller(sys.argv[2], wait_s=60) as other:
+    while True:
+        until = min(testbed.standing.now_ns + 99_000_000, 10_000_000_000)
+        testbed.grant_ns(until)
+        steps += 1
+        if testbed.standing.ended or testbed.standing.now_ns >= 10_000_000_000:
+            break
+        assert testbed.standing.now_ns == until, testbed.standing
+        there = other.state().now_ns
+        assert there <= until, (there, until)
+print(steps)
+"#;
+
+/// The others wait for a session that is held, and `query` names it.
+#[test]
+fn all_agents_wait_for_one_that_is_held() {
+    let machines = Machines::new("turnheld", 2);
+    let agents = machines.serving(2);
+    let scenario = machines.scenario("");
+    let text = fs::read_to_string(&scenario).expect("the scenario");
+    let text = text.replace(r#"duration = "10 s""#, r#"duration = "4000 s""#);
+    fs::write(&scenario, text).expect("a file");
+    let run = machines.start(&scenario, &TURNS);
+    let virtual_ns = |index: usize| machines.query(index)["virtual_ns"].as_i64();
+    wait_for("it runs", || (virtual_ns(0)? > 500_000_000).then_some(()));
+    let (hold, at) = machines.hold(0);
+    // The reader's next request needs the meter.
+    wait_for("the other waits", || {
+        let status = crate::support::machines::timeloom(&[
+            "query",
+            "--why",
+            "--json",
+            "--name",
+            &machines.session(1),
+        ]);
+        let text = String::from_utf8_lossy(&status.stdout).into_owned();
+        text.contains("agent `a`").then_some(())
+    });
+    let there = virtual_ns(1).expect("it answers");
+    assert!(there <= at + 1_000_000_000, "{there} {at}");
+    assert_eq!(virtual_ns(0), Some(at));
+    let_go(hold);
+    wait_for("both go on", || {
+        (virtual_ns(0)? > at + 2_000_000_000 && virtual_ns(1)? > at + 2_000_000_000).then_some(())
+    });
+    let mut run = run;
+    let _ = run.kill();
+    let _ = run.wait();
+    drop(agents);
+}
+
+/// The run stops on the agent that lives, which names the other.
+#[test]
+fn an_agent_that_dies_in_turns_stops_the_run() {
+    let machines = Machines::new("turndies", 2);
+    let mut agents = machines.serving(2);
+    let scenario = machines.scenario("");
+    let text = fs::read_to_string(&scenario).expect("the scenario");
+    let text = text.replace(r#"duration = "10 s""#, r#"duration = "400000 s""#);
+    fs::write(&scenario, text).expect("a file");
+    let run = machines.start(&scenario, &TURNS);
+    wait_for("it runs", || {
+        let virtual_ns = machines.query(1)["virtual_ns"].as_i64()?;
+        (virtual_ns > 500_000_000).then_some(())
+    });
+    drop(agents.pop());
+    let output = run.wait_with_output().expect("it ends");
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("an object");
+    assert_eq!(output.status.code(), Some(1), "{json}");
+    let all = json.to_string();
+    assert!(all.contains("agent b"), "{all}");
+    let log = fs::read_to_string(machines.scratch.path("results/logs/meter.log"));
+    assert!(log.is_ok(), "{log:?}");
+}
