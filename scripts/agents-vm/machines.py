@@ -1,4 +1,4 @@
-"""Agents on machines with clocks of their own hold each other in turns.
+"""Agents on machines with clocks of their own hold each other in turns, and then act in turns.
 
 Three emulated machines boot at different times, with batteries that are years apart. NTP
 brings their civil times together, as well as it can; their agents share that timeline. Each
@@ -121,7 +121,7 @@ def placed(machines):
         lines.append(f'{machine.name} = {{ address = "{machine.address}:5600" }}')
         machine.begin(
             "serves", TIMELOOM, "agent", "--serve", "--listen", f"{machine.address}:5600",
-            "--key-file", "/mnt/key", "--directory", "/tmp/agent", "--name", machine.name,
+            "--key-file", "/mnt/key", "--directory", "/tmp/agent", "--name", f"run-{machine.name}",
         )  # fmt: skip
     for machine in machines:
         eventually(f"{machine.name} serves", lambda machine=machine: "waits for runs" in machine.said("serves"))
@@ -139,7 +139,7 @@ def placed(machines):
     held = 0
     while run.poll() is None:
         master = machines[held % len(machines)]
-        said = master.ask(run=[TIMELOOM, "hold", "--name", master.name, "--", "/bin/sleep", "0.3"])
+        said = master.ask(run=[TIMELOOM, "hold", "--name", f"run-{master.name}", "--", "/bin/sleep", "0.3"])
         held += said["status"] == 0
     out, errors = run.communicate()
     assert run.returncode == 0, (out, errors)
@@ -153,6 +153,30 @@ def placed(machines):
         f"a scenario over three machines: {result['virtual_ns'] / 1e9} s, {held} pauses by "
         f"{min(held, len(machines))} of them, no frame lost, untrusted: {result['untrusted']}"
     )
+
+
+def in_turns():
+    """The scenario with computing that takes no time: the results are those of one machine."""
+    case = DIRECTORY / "case.toml"
+    alone = DIRECTORY / "alone.toml"
+    alone.write_text(CASE.split("[placement]")[0])
+    runs = {}
+    for name, scenario in (("alone", alone), ("turns", case), ("again", case)):
+        runs[name] = DIRECTORY / name
+        run = subprocess.run(
+            [TIMELOOM, "run", "--json", "--output", runs[name], scenario]
+            + ["--set", "time.mode=skip", "--set", "time.compute=none"],
+            capture_output=True, text=True,
+        )  # fmt: skip
+        assert run.returncode == 0, (name, run)
+        result = json.loads(run.stdout)
+        say(f"{name}: {result['virtual_ns'] / 1e9} s in {result['wall_ns'] / 1e9:.2f} s, {result['untrusted']}")
+    for name in ("turns", "again"):
+        found = subprocess.run(
+            [TIMELOOM, "compare", runs["alone"], runs[name]], capture_output=True, text=True
+        )
+        assert "they agree in every signal and event" in found.stdout, (name, found)
+    say("three machines in turns agree with one machine in every signal, event and line")
 
 
 def samples(machine):
@@ -235,6 +259,7 @@ def main():
     after = relate(machines)
     report(machines, before, after)
     placed(machines)
+    in_turns()
     keeper.kill()
 
 

@@ -4,6 +4,7 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use timeloom_bus::{Bus, Hold, Holder, Testbed, TestbedError};
@@ -21,7 +22,7 @@ use crate::awaited::Components;
 use crate::containers::TIMELINES;
 use crate::error::RunError;
 use crate::names::Identities;
-use crate::node::Membership;
+use crate::node::{Membership, UserPauses};
 use crate::record::RunRecorder;
 use crate::rights;
 use crate::simulated::EngineConnections;
@@ -61,6 +62,10 @@ pub(crate) struct ControlEndpoint {
     /// True if time skips in the plan's time mode.
     may_skip: bool,
     stepped: Option<Granter>,
+    /// Channel by which users' pauses reach other nodes, if the pause bus does not do that.
+    peers: Option<Arc<dyn UserPauses>>,
+    /// Number of the last hold of a user.
+    holds: AtomicU64,
     /// Directory of the run's results.
     directory: PathBuf,
     /// Context of commands that enter the run's hosts; unset until there is a network.
@@ -70,6 +75,22 @@ pub(crate) struct ControlEndpoint {
     /// Components that the run's time may wait for.
     components: Components,
 }
+
+/// Hold of the other nodes for a user, until it is dropped.
+struct PeerHold {
+    peers: Arc<dyn UserPauses>,
+    number: u64,
+}
+
+impl Drop for PeerHold {
+    fn drop(&mut self) {
+        self.peers.release(self.number);
+    }
+}
+
+/// Number of the hold of `timeloom pause`.
+const BY_HAND: u64 = 0;
+const BY_HAND_REASON: &str = "timeloom pause";
 
 /// Context in which commands from outside enter a run's hosts.
 pub(crate) struct ExecContext {
@@ -131,9 +152,15 @@ impl ControlEndpoint {
         grants: Option<Arc<Grants>>,
         directory: &Path,
     ) -> Self {
+        let peers = membership.user_pauses();
+        if let Some(peers) = &peers {
+            peers.hold_on(bus.clone());
+        }
         Self {
             session,
             bus,
+            peers,
+            holds: AtomicU64::new(BY_HAND),
             hold: Mutex::new(None),
             begun: Mutex::new(false),
             agreed: membership.is_agreed(),
@@ -260,16 +287,26 @@ impl Controlled for ControlEndpoint {
         if hold.is_none() {
             *hold = Some(
                 self.bus
-                    .hold("user", "timeloom pause")
+                    .hold("user", BY_HAND_REASON)
                     .map_err(HoldError::other)?,
             );
+            if let Some(peers) = &self.peers {
+                peers.hold(BY_HAND, BY_HAND_REASON);
+                // What a request to run until an instant has asked for has come to its end.
+                peers.stop_at(None);
+            }
         }
         Ok(())
     }
 
     fn resume(&self) -> Result<(), HoldError> {
         match (take(&self.hold), &self.stepped) {
-            (Some(hold), _) => drop(hold),
+            (Some(hold), _) => {
+                drop(hold);
+                if let Some(peers) = &self.peers {
+                    peers.release(BY_HAND);
+                }
+            }
             (None, Some(_)) => return Err(HoldError::NotByHand),
             (None, None) => return Err(HoldError::other(ControlEndpointError::NotPaused)),
         }
@@ -279,7 +316,22 @@ impl Controlled for ControlEndpoint {
     fn hold(&self, requester: &str, reason: &str) -> Result<Box<dyn Send>, HoldError> {
         self.has_begun()?;
         let hold = self.bus.hold(requester, reason);
-        Ok(Box::new(hold.map_err(HoldError::other)?))
+        let hold = hold.map_err(HoldError::other)?;
+        let peers = self.peers.clone().map(|peers| {
+            let number = self.holds.fetch_add(1, Ordering::Relaxed) + 1;
+            peers.hold(number, &format!("{requester}: {reason}"));
+            PeerHold { peers, number }
+        });
+        Ok(Box::new((hold, peers)))
+    }
+
+    fn share_stop(&self, target: Instant<Virtual>) -> Result<(), HoldError> {
+        let Some(peers) = &self.peers else {
+            return Ok(());
+        };
+        self.pause()?;
+        peers.stop_at(Some(target));
+        Ok(())
     }
 
     fn is_held(&self) -> bool {

@@ -29,6 +29,13 @@ pub(crate) fn results(input: &[u8]) {
     beside_nothing(|inside| timeloom_run::fuzzing::from_agent(&frames(input), inside));
 }
 
+/// Tests the bytes that an agent that acts in turns receives from another agent with the key.
+///
+/// Input: frames, as for [`hears`].
+pub(crate) fn peer(input: &[u8]) {
+    timeloom_run::fuzzing::from_peer(&frames(input));
+}
+
 fn frames(mut input: &[u8]) -> Vec<(u8, &[u8])> {
     let mut frames = Vec::new();
     while let [kind, high, low, rest @ ..] = input {

@@ -25,8 +25,9 @@ pub use runs::remove_directory;
 pub type Input = fn(&[u8]);
 
 /// All tests by name; the folders of seeds have the same names.
-pub const INPUTS: [(&str, Input); 28] = [
+pub const INPUTS: [(&str, Input); 29] = [
     ("agent_hears", agents::hears),
+    ("agent_peer", agents::peer),
     ("agent_results", agents::results),
     ("bundle", scenarios::bundle),
     ("clock_page", timelines::clock_page),

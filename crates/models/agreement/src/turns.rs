@@ -60,24 +60,28 @@ pub struct Turn {
     rival: Option<(EventKey, usize)>,
     me: usize,
     lookahead: Duration,
+    /// Last instant of events; see [`TurnOrder::stop_at`].
+    stop: Instant<Virtual>,
 }
 
 impl Turn {
     /// Returns true if the node may perform its event at this position.
     pub fn allows(&self, event: EventKey) -> bool {
-        self.rival
-            .is_none_or(|rival| (event, self.me) < rival || event.at < rival.0.at + self.lookahead)
+        let is_next = |rival| (event, self.me) < rival;
+        let is_ahead = |rival: (EventKey, usize)| event.at < rival.0.at + self.lookahead;
+        event.at <= self.stop && self.rival.is_none_or(|it| is_next(it) || is_ahead(it))
     }
 
     /// Returns the last instant to which the node's clock may move, if nothing happens on the way.
     pub fn until(&self) -> Instant<Virtual> {
         let Some((rival, _)) = self.rival else {
-            return Instant::FAR_FUTURE;
+            return self.stop;
         };
-        match self.lookahead > Duration::ZERO {
+        let until = match self.lookahead > Duration::ZERO {
             true => rival.at + self.lookahead - Duration::from_ns(1),
             false => rival.at,
-        }
+        };
+        until.min(self.stop)
     }
 }
 
@@ -134,6 +138,10 @@ pub struct TurnOrder {
     lookahead: Duration,
     /// True if this node is settled from the end of its present turn on.
     settles: bool,
+    /// Last instant of events of this node.
+    stop: Instant<Virtual>,
+    /// Position that this node has announced when it came to the stop; `None` before.
+    at_stop: Option<EventKey>,
 }
 
 /// Next event of a node, as all nodes know it.
@@ -163,6 +171,8 @@ impl TurnOrder {
             early: BTreeMap::new(),
             lookahead,
             settles: true,
+            stop: Instant::FAR_FUTURE,
+            at_stop: None,
         }
     }
 
@@ -199,10 +209,15 @@ impl TurnOrder {
     pub fn mine(&self) -> Option<Turn> {
         let arrivals = self.sent.iter();
         let arrivals = arrivals.map(|(&to, &at)| (EventKey::arrival(at), to));
-        (self.holder() == Some(self.me)).then(|| Turn {
+        // If this node has come to the stop, and no message has arrived for it since, so have all
+        // others.
+        let stands = self.at_stop.is_some() && self.at_stop == self.nodes[self.me].next;
+        let has_turn = self.holder() == Some(self.me) && !stands;
+        has_turn.then(|| Turn {
             rival: arrivals.chain(self.first_but(Some(self.me))).min(),
             me: self.me,
             lookahead: self.lookahead(),
+            stop: self.stop,
         })
     }
 
@@ -214,6 +229,23 @@ impl TurnOrder {
             let earliest = self.sent.entry(to).or_insert(arrival);
             *earliest = (*earliest).min(arrival);
         }
+    }
+
+    /// Lets no event after `at` happen on this node until the next call; `None` lets all happen. If
+    /// all nodes have the same stop, all stand once the last of them has come to it. No node may act
+    /// between the calls on all nodes.
+    pub fn stop_at(&mut self, at: Option<Instant<Virtual>>) {
+        self.stop = at.unwrap_or(Instant::FAR_FUTURE);
+        self.at_stop = None;
+    }
+
+    /// Returns the instant to which the clock of this node may move while another node has the turn:
+    /// nothing happens on any node before. `None` if this node has the turn.
+    pub fn idle_until(&self) -> Option<Instant<Virtual>> {
+        let own = self.nodes[self.me].next;
+        let before = own.map(|own| own.at - Duration::from_ns(1));
+        let until = before.map_or(self.since, |before| before.min(self.since));
+        (self.holder() != Some(self.me)).then_some(until.min(self.stop))
     }
 
     /// Returns true if the node acts no more.
@@ -242,10 +274,17 @@ impl TurnOrder {
     /// node has the turn.
     pub fn hand_over(&mut self, next: Option<EventKey>, leaves: bool) -> Option<TurnEnd> {
         self.mine()?;
+        let end_of_stop = EventKey {
+            at: self.stop,
+            rank: u32::MAX,
+        };
+        let comes_to_stop = next.is_some_and(|next| next > end_of_stop);
+        let next = next.map(|next| next.min(end_of_stop));
         let next = next.map(|EventKey { at, rank }| EventKey {
             at: at.max(self.since),
             rank,
         });
+        self.at_stop = next.filter(|_| comes_to_stop);
         let end = TurnEnd {
             turn: self.turn,
             next,

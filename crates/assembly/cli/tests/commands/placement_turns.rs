@@ -10,7 +10,7 @@ use timeloom_test_support::wait_for;
 
 use crate::placement::ordered;
 use crate::placement_simulated;
-use crate::support::machines::{Machines, let_go};
+use crate::support::machines::{Machines, let_go, timeloom};
 use crate::support::place;
 
 /// Settings with which the clocks of all agents move from event to event.
@@ -41,6 +41,15 @@ after = ["late"]
 name = "polls"
 run = ["/usr/bin/python3", "polls.py"]
 "#;
+
+/// Writes a scenario of two agents, whose links have no rate: a link of the kernel that is
+/// saturated holds frames back in real time.
+fn scenario(machines: &Machines, more: &str) -> PathBuf {
+    let path = machines.scenario(more);
+    let text = fs::read_to_string(&path).expect("the scenario");
+    fs::write(&path, text.replace(", rate = \"10 Mbit/s\"", "")).expect("a file");
+    path
+}
 
 /// Runs a scenario to its end, and moves its results to the directory `name`.
 fn results(machines: &Machines, scenario: &Path, name: &str) -> RunDirectory {
@@ -82,7 +91,7 @@ fn answers(results: &RunDirectory) -> Vec<i64> {
 fn agents_in_turns_have_the_results_of_one_machine() {
     let machines = Machines::new("turns", 3);
     let agents = machines.serving(3);
-    let spread = machines.scenario(MORE);
+    let spread = scenario(&machines, MORE);
     fs::write(spread.with_file_name("polls.py"), POLLS).expect("a file");
     let one = results(&machines, &alone(&spread), "one");
     let answers = answers(&one);
@@ -138,7 +147,7 @@ fn a_simulated_network_over_agents_in_turns_has_the_results_of_one_machine() {
 fn the_time_of_all_agents_is_granted_at_the_first() {
     let machines = Machines::new("turngrant", 2);
     let agents = machines.serving(2);
-    let spread = machines.scenario("");
+    let spread = scenario(&machines, "");
     let one = results(&machines, &alone(&spread), "one");
     let more = [
         "--set",
@@ -185,39 +194,68 @@ with Granter(sys.argv[1], wait_s=60) as testbed, Controller(sys.argv[2], wait_s=
 print(steps)
 "#;
 
-/// The others wait for a session that is held, and `query` names it.
-#[test]
-fn all_agents_wait_for_one_that_is_held() {
-    let machines = Machines::new("turnheld", 2);
-    let agents = machines.serving(2);
-    let scenario = machines.scenario("");
+/// Returns the instant of a session's clock if it is paused.
+fn paused_at(machines: &Machines, index: usize) -> Option<i64> {
+    let status = machines.query(index);
+    status["virtual_ns"]
+        .as_i64()
+        .filter(|_| status["paused"] == true)
+}
+
+/// Starts a scenario that lasts for long, and waits until it runs.
+fn endless(machines: &Machines) -> Child {
+    let scenario = scenario(machines, "");
     let text = fs::read_to_string(&scenario).expect("the scenario");
-    let text = text.replace(r#"duration = "10 s""#, r#"duration = "4000 s""#);
+    let text = text.replace(r#"duration = "10 s""#, r#"duration = "400000 s""#);
     fs::write(&scenario, text).expect("a file");
     let run = machines.start(&scenario, &TURNS);
-    let virtual_ns = |index: usize| machines.query(index)["virtual_ns"].as_i64();
-    wait_for("it runs", || (virtual_ns(0)? > 500_000_000).then_some(()));
-    let (hold, at) = machines.hold(0);
-    // The reader's next request needs the meter.
-    wait_for("the other waits", || {
-        let status = crate::support::machines::timeloom(&[
-            "query",
-            "--why",
-            "--json",
-            "--name",
-            &machines.session(1),
-        ]);
-        let text = String::from_utf8_lossy(&status.stdout).into_owned();
-        text.contains("agent `a`").then_some(())
+    wait_for("it runs", || {
+        let virtual_ns = machines.query(1)["virtual_ns"].as_i64()?;
+        (virtual_ns > 500_000_000).then_some(())
     });
-    let there = virtual_ns(1).expect("it answers");
-    assert!(there <= at + 1_000_000_000, "{there} {at}");
-    assert_eq!(virtual_ns(0), Some(at));
+    run
+}
+
+/// A user's commands at one agent act on all, which stop at the same instant.
+#[test]
+fn a_pause_and_a_step_at_one_agent_are_those_of_all() {
+    let machines = Machines::new("turnstep", 2);
+    let agents = machines.serving(2);
+    let mut run = endless(&machines);
+    let (hold, at) = machines.hold(0);
+    let there = wait_for("the other is paused", || paused_at(&machines, 1));
+    assert!(there >= at, "{there} {at}");
+    assert_eq!(paused_at(&machines, 0), Some(at));
     let_go(hold);
     wait_for("both go on", || {
-        (virtual_ns(0)? > at + 2_000_000_000 && virtual_ns(1)? > at + 2_000_000_000).then_some(())
+        let virtual_ns = |index: usize| machines.query(index)["virtual_ns"].as_i64();
+        (virtual_ns(0)? > there + 2_000_000_000 && virtual_ns(1)? > there).then_some(())
     });
-    let mut run = run;
+    let command = |index: usize, arguments: &[&str]| {
+        let name = machines.session(index);
+        let done = timeloom(&[arguments, &["--name", &name]].concat());
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(done.status.success(), "{arguments:?}: {said}");
+    };
+    command(1, &["pause"]);
+    wait_for("all are paused", || paused_at(&machines, 0));
+    for step_ms in [1, 10, 1_000, 100_000] {
+        let before = paused_at(&machines, 1).expect("it is paused");
+        command(1, &["step", &format!("{step_ms} ms")]);
+        let until = before + step_ms * 1_000_000;
+        assert_eq!(paused_at(&machines, 1), Some(until));
+        let there = wait_for("the other is paused", || paused_at(&machines, 0));
+        assert!(there <= until, "{there} {until}");
+    }
+    let until = paused_at(&machines, 1).expect("it is paused") + 7_000_000_000;
+    let instant = format!("{}.{:09} s", until / 1_000_000_000, until % 1_000_000_000);
+    command(1, &["run-until", &instant]);
+    assert_eq!(paused_at(&machines, 1), Some(until));
+    command(1, &["resume"]);
+    wait_for("all go on", || {
+        let virtual_ns = machines.query(0)["virtual_ns"].as_i64()?;
+        (virtual_ns > until + 2_000_000_000).then_some(())
+    });
     let _ = run.kill();
     let _ = run.wait();
     drop(agents);
@@ -228,15 +266,7 @@ fn all_agents_wait_for_one_that_is_held() {
 fn an_agent_that_dies_in_turns_stops_the_run() {
     let machines = Machines::new("turndies", 2);
     let mut agents = machines.serving(2);
-    let scenario = machines.scenario("");
-    let text = fs::read_to_string(&scenario).expect("the scenario");
-    let text = text.replace(r#"duration = "10 s""#, r#"duration = "400000 s""#);
-    fs::write(&scenario, text).expect("a file");
-    let run = machines.start(&scenario, &TURNS);
-    wait_for("it runs", || {
-        let virtual_ns = machines.query(1)["virtual_ns"].as_i64()?;
-        (virtual_ns > 500_000_000).then_some(())
-    });
+    let run = endless(&machines);
     drop(agents.pop());
     let output = run.wait_with_output().expect("it ends");
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("an object");

@@ -17,6 +17,7 @@ use timeloom_time::Duration;
 use super::name::NodeName;
 use super::ready_board::ReadyBoard;
 use super::samples::SampleChannel;
+use super::user_pauses::UserPauses;
 use crate::awaited::{AwaitedPeers, Components};
 use crate::error::RunError;
 use crate::record::RunRecorder;
@@ -132,6 +133,12 @@ pub(crate) trait Membership {
         _interrupted: &AtomicBool,
     ) -> Result<(), HoldError> {
         Ok(())
+    }
+
+    /// Returns the channel by which users' pauses reach the other nodes; `None` if the pause bus does
+    /// that, or if there are no others.
+    fn user_pauses(&self) -> Option<Arc<dyn UserPauses>> {
+        None
     }
 
     /// Returns true if this node is granted virtual time, in a run whose time is granted.

@@ -5,8 +5,10 @@ mod membership;
 mod name;
 mod ready_board;
 mod samples;
+mod user_pauses;
 
 pub(crate) use membership::{EngineLine, EngineLines, Membership, SoleNode};
 pub(crate) use name::NodeName;
 pub(crate) use ready_board::ReadyBoard;
 pub(crate) use samples::{FinalFlows, Sample, SampleCallback, SampleChannel};
+pub(crate) use user_pauses::UserPauses;

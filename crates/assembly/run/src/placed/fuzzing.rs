@@ -15,6 +15,7 @@ use super::coordinate::{AgentEvent, listen};
 use super::message::{Entry, ToAgent};
 use super::serve::ready;
 use super::transfer::{MOST_BYTES_IN_ALL, new_below, receive};
+use super::turns::hear_peer;
 use crate::channel::{Receiver, Sender};
 
 /// Feeds the bytes of a peer without the key to a channel, which must not accept any of them.
@@ -88,6 +89,17 @@ pub fn from_agent(frames: &[(u8, &[u8])], results: &Path) {
     if results.exists() {
         check(ended, &entries, results);
     }
+}
+
+/// Feeds frames (kind, content) to an agent that acts in turns. The frames come from another agent
+/// that has the key. The agent must process or refuse each of them.
+///
+/// # Panics
+/// Panics if one of them has another effect.
+pub fn from_peer(frames: &[(u8, &[u8])]) {
+    let stream = sealed(frames);
+    let mut receiver = Receiver::with_key(&stream[..], SealKey::new(KEY));
+    hear_peer(&mut receiver);
 }
 
 /// Returns the frames with valid tags, as a stream.

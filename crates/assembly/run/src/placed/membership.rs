@@ -28,7 +28,9 @@ use crate::agreed::{self, AgreedSession};
 use crate::awaited::{AwaitedPeers, Components};
 use crate::error::RunError;
 use crate::network;
-use crate::node::{EngineLine, EngineLines, Membership, NodeName, ReadyBoard, SampleChannel};
+use crate::node::{
+    EngineLine, EngineLines, Membership, NodeName, ReadyBoard, SampleChannel, UserPauses,
+};
 use crate::record::RunRecorder;
 
 /// State that an agent's run has in addition to its share of the plan.
@@ -462,6 +464,13 @@ impl Membership for AgentMembership {
         met.map_err(|error| HoldError::other(NoStart::from(error)))?;
         run_recorder.clock_edge(ClockAction::Start);
         Ok(())
+    }
+
+    fn user_pauses(&self) -> Option<Arc<dyn UserPauses>> {
+        match &self.time {
+            AgentTime::Bus(_) => None,
+            AgentTime::Turns(turns) => Some(Arc::clone(turns) as _),
+        }
     }
 
     fn is_granted_time(&self) -> bool {

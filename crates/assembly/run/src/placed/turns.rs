@@ -10,6 +10,7 @@ mod arrivals;
 mod meeting;
 mod message;
 mod outbox;
+mod user_holds;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -19,17 +20,18 @@ use std::time::Duration as StdDuration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use timeloom_agreement::{EventKey, Turn, TurnOrder};
-use timeloom_bus::AwaitedMachine;
+use timeloom_bus::{AwaitedMachine, Bus};
 use timeloom_emulation::TurnStreams;
 use timeloom_guest::{Clock, SharedOrder};
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::channel::{Content, Receiver};
-use crate::node::{ReadyBoard, Sample, SampleCallback, SampleChannel};
+use crate::node::{ReadyBoard, Sample, SampleCallback, SampleChannel, UserPauses};
 use arrivals::{Arrival, Arrivals};
 pub(crate) use meeting::{MeetError, Meeting};
 use message::{PeerMessage, SentEnd};
 use outbox::Outbox;
+use user_holds::UserHolds;
 
 /// This agent's part in the order of events that all agents of a run share.
 pub(crate) struct AgentTurns {
@@ -47,6 +49,8 @@ pub(crate) struct AgentTurns {
     rings: Mutex<Vec<Box<dyn Fn() + Send + Sync>>>,
     /// Callback for the samples of the other agents' engines.
     samples: Mutex<Option<SampleCallback>>,
+    /// Holds of this agent for users of the others.
+    user_holds: UserHolds,
     state: Mutex<State>,
     changed: Condvar,
     /// True from [`Self::leave`] on, like [`State::leaves`].
@@ -115,6 +119,7 @@ impl AgentTurns {
             peers: OnceLock::new(),
             rings: Mutex::default(),
             samples: Mutex::new(None),
+            user_holds: UserHolds::default(),
             state: Mutex::new(State {
                 turns: TurnOrder::new(me, count, lookahead).with_unsettled(unsettled),
                 awaited: std::mem::take(&mut awaited[me]),
@@ -201,6 +206,7 @@ impl AgentTurns {
     /// about to be removed.
     pub(crate) fn leave(&self) {
         self.has_left.store(true, Ordering::SeqCst);
+        self.user_holds.end();
         let mut state = self.lock();
         state.leaves = true;
         self.begin_turn_if_mine(&mut state);
@@ -331,6 +337,7 @@ impl AgentTurns {
     /// Records that the stream to agent `number` has ended.
     fn lost(&self, number: usize, reason: &str) {
         self.sampled(number, None);
+        self.user_holds.release_all_of(number);
         let mut state = self.lock();
         let is_expected = state.turns.has_left(number) || self.has_ended.load(Ordering::SeqCst);
         if !is_expected {
@@ -341,6 +348,12 @@ impl AgentTurns {
         if let Some(outbox) = self.outbox(number) {
             outbox.hang_up();
         }
+    }
+
+    fn stop_here(&self, at: Option<Instant<Virtual>>) {
+        let mut state = self.lock();
+        state.turns.stop_at(at);
+        self.changed.notify_all();
     }
 
     fn sampled(&self, from: usize, sample: Option<Sample>) {
@@ -362,6 +375,18 @@ impl AgentTurns {
             PeerMessage::Beat => Ok(()),
             PeerMessage::Sample(sample) => {
                 self.sampled(from, Some(sample));
+                Ok(())
+            }
+            PeerMessage::Hold { number, reason } => {
+                self.user_holds
+                    .hold(&self.names[from], from, number, &reason)
+            }
+            PeerMessage::Release { number } => {
+                self.user_holds.release(from, number);
+                Ok(())
+            }
+            PeerMessage::StopAt { at_ns } => {
+                self.stop_here(at_ns.map(Instant::from_ns));
                 Ok(())
             }
             PeerMessage::Ready { program, at_ns } => {
@@ -405,9 +430,33 @@ fn listen(own: &Weak<AgentTurns>, from: usize, mut receiver: Receiver, patience:
     }
 }
 
+/// Processes what another agent of two sends, until its stream ends or it breaks the protocol.
+pub(super) fn hear_peer(receiver: &mut Receiver<impl io::Read>) {
+    let agents = Agents {
+        names: vec!["a".to_owned(), "b".to_owned()],
+        ranks: vec![1],
+        awaited: vec![BTreeSet::new(); 2],
+        lookahead: Duration::ZERO,
+    };
+    let own = AgentTurns::new(1, agents, Arc::default());
+    own.lock().has_met = true;
+    while let Ok(content) = receiver.any() {
+        if own.heard(0, content).is_err() {
+            return;
+        }
+        let holder = own.lock().turns.holder();
+        assert!(holder.is_none_or(|holder| holder < 2), "{holder:?}");
+    }
+}
+
 impl SharedOrder for AgentTurns {
     fn turn(&self) -> Option<Turn> {
         self.lock().mine()
+    }
+
+    fn idle_until(&self) -> Option<Instant<Virtual>> {
+        let state = self.lock();
+        state.turns.idle_until().filter(|_| state.has_met)
     }
 
     fn next_of_others(&self) -> Option<Instant<Virtual>> {
@@ -429,6 +478,30 @@ impl SharedOrder for AgentTurns {
             self.changed.wait_for(&mut state, patience);
         }
         state.mine().is_some()
+    }
+}
+
+impl UserPauses for AgentTurns {
+    fn hold(&self, number: u64, reason: &str) {
+        self.tell_all(|| PeerMessage::Hold {
+            number,
+            reason: reason.to_owned(),
+        });
+    }
+
+    fn release(&self, number: u64) {
+        self.tell_all(|| PeerMessage::Release { number });
+    }
+
+    fn stop_at(&self, at: Option<Instant<Virtual>>) {
+        self.stop_here(at);
+        self.tell_all(|| PeerMessage::StopAt {
+            at_ns: at.map(Instant::as_ns),
+        });
+    }
+
+    fn hold_on(&self, bus: Bus) {
+        self.user_holds.use_bus(bus);
     }
 }
 

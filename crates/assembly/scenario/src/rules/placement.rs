@@ -208,10 +208,26 @@ fn alike(rules: &mut Rules<'_>) {
             }
         }
     }
+    if plan.takes_turns() {
+        without_bus(rules);
+    }
     network(rules);
     if plan.system.openflow.is_some() {
         let message = "switches that speak OpenFlow are not spread over agents";
         rules.misplaced(&at(&[], ["system", "openflow"]), message, "leave it out");
+    }
+}
+
+/// Reports settings of the pause bus, which agents that act in turns do not have.
+fn without_bus(rules: &mut Rules<'_>) {
+    let placement = &rules.plan.placement;
+    let pinned = placement.agents.iter().find(|(_, it)| it.gpio.is_some());
+    let pins = pinned.map(|(name, _)| path(&["agents", name, "gpio"]));
+    let group = placement.group.as_ref().map(|_| path(&["group"]));
+    let look_ahead = placement.look_ahead.map(|_| path(&["look_ahead"]));
+    for place in [pins, group, look_ahead].into_iter().flatten() {
+        let message = "with `compute = \"none\"` agents act in turns, and agree on no pauses";
+        rules.broken(&place, message, "leave it out");
     }
 }
 

@@ -17,6 +17,8 @@ pub(super) struct Outgoing {
     burst: Duration,
     /// Instant at which all frames until now would have left at the link's rate.
     free_at: Instant<Virtual>,
+    /// Departure of the last frame that was queued.
+    last: Instant<Virtual>,
     waiting: VecDeque<(Instant<Virtual>, Vec<u8>)>,
     pub(super) dropped: u64,
 }
@@ -29,6 +31,7 @@ impl Outgoing {
             bytes: 0,
             burst: of_bits(rate, burst_bytes),
             free_at: Instant::ZERO,
+            last: Instant::from_ns(i64::MIN),
             waiting: VecDeque::new(),
             dropped: 0,
         }
@@ -42,7 +45,9 @@ impl Outgoing {
         }
         self.bytes += frame.len();
         self.free_at = self.free_at.max(now) + self.takes(frame.len());
-        let leaves = (self.free_at - self.burst).max(now);
+        // No frame overtakes another.
+        self.last = (self.free_at - self.burst).max(now).max(self.last);
+        let leaves = self.last;
         self.waiting.push_back((leaves, frame.to_vec()));
     }
 

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
+use timeloom_time::{Instant, Virtual};
 
 use timeloom_sys::rights::Rights;
 
@@ -45,6 +46,14 @@ pub trait Controlled: Send + Sync {
             "this session has no pause bus; `timeloom pause` stops it, \
              `timeloom run` and `timeloom agent` make sessions with one",
         ))
+    }
+    /// Prepares the sessions with which this one shares the order of events to run until `target`:
+    /// they are paused, with a stop at that instant, until [`Self::resume`].
+    ///
+    /// # Errors
+    /// Fails if this session cannot be paused.
+    fn share_stop(&self, _target: Instant<Virtual>) -> Result<(), HoldError> {
+        Ok(())
     }
     /// Removes an engine of the simulated network while the others continue. Returns when the
     /// engine has left.

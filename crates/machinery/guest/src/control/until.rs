@@ -23,9 +23,12 @@ pub fn run_until<C: Controlled>(
     controlled: &Weak<C>,
     target: Instant<Virtual>,
 ) -> Result<Duration, RunUntilError> {
-    let go = |session: &C| match session.is_held() {
-        true => session.resume(),
-        false => Ok(()),
+    let go = |session: &C| {
+        session.share_stop(target)?;
+        match session.is_held() {
+            true => session.resume(),
+            false => Ok(()),
+        }
     };
     match travel(controlled, target, go, C::pause, || false)? {
         Some(stood_for) => Ok(stood_for),

@@ -16,6 +16,10 @@ pub trait SharedOrder: Send + Sync {
     /// Returns the earliest event of the other sessions; `None` if they have none.
     fn next_of_others(&self) -> Option<Instant<Virtual>>;
 
+    /// Returns the instant before which nothing happens in any session; `None` if this session has
+    /// the turn.
+    fn idle_until(&self) -> Option<Instant<Virtual>>;
+
     /// Returns the rank of the programs of the host with this number, which is greater than 0.
     fn rank(&self, host: usize) -> u32;
 
@@ -25,6 +29,14 @@ pub trait SharedOrder: Send + Sync {
 
     /// Blocks until this session has the turn, for at most `patience`. Returns true if it has.
     fn await_turn(&self, patience: Duration) -> bool;
+}
+
+/// Moves the clock of a session that waits for its turn, so that it is not far behind those of the
+/// others. No event of the session is passed.
+pub(crate) fn pass_idle_time(supervisor: &Supervisor, order: &dyn SharedOrder) {
+    if let (Some(until), Some(_change)) = (order.idle_until(), supervisor.try_change()) {
+        supervisor.clock.skip_to(until, || {});
+    }
 }
 
 /// Turn of a session in the order that it shares with others; a session that shares no order always

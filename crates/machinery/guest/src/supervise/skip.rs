@@ -35,7 +35,7 @@ use crate::supervise::activity::Activity;
 use crate::supervise::interrupt;
 use crate::supervise::own_threads::OwnThreads;
 use crate::supervise::scheduler::Scheduler;
-use crate::supervise::shared_order::Acting;
+use crate::supervise::shared_order::{Acting, pass_idle_time};
 use crate::supervise::snapshot::{NoSnapshot, Snapshot, Waiter};
 use crate::supervise::supervisor::Supervisor;
 
@@ -51,9 +51,11 @@ pub(crate) fn serve(shared: &Weak<Supervisor>, ended: &AtomicBool) {
         let Some(supervisor) = shared.upgrade() else {
             return;
         };
-        let order = supervisor.shared_order.get();
-        if order.is_some_and(|order| !order.await_turn(OF_OTHERS)) {
+        if let Some(order) = supervisor.shared_order.get()
+            && !order.await_turn(OF_OTHERS)
+        {
             supervisor.note_busy(None);
+            pass_idle_time(&supervisor, &**order);
             continue;
         }
         let attempt = match &mut activity {

@@ -291,6 +291,51 @@ fn the_lookahead_counts_once_all_nodes_are_settled() {
     assert!(after.is_some_and(|end| end.is_settled));
 }
 
+/// Both nodes come to the stop, stand there, and go on from there.
+#[test]
+fn all_nodes_stand_at_a_common_stop() {
+    let mut nodes = [0, 1].map(|me| TurnOrder::new(me, 2, ns(10)));
+    let hand_over = |nodes: &mut [TurnOrder; 2], from: usize, next| {
+        let end = nodes[from].hand_over(Some(next), false);
+        let end = end.expect("it has the turn");
+        assert_eq!(nodes[1 - from].heard(from, end), Ok(()));
+    };
+    hand_over(&mut nodes, 0, key(20, 1));
+    hand_over(&mut nodes, 1, key(90, 1));
+    nodes.iter_mut().for_each(|node| node.stop_at(Some(at(50))));
+    let turn = nodes[0].mine().expect("the turn is node 0's");
+    assert_eq!(
+        (turn.allows(key(50, 3)), turn.allows(key(51, 0))),
+        (true, false)
+    );
+    assert_eq!(turn.until(), at(50));
+    hand_over(&mut nodes, 0, key(60, 1));
+    // Node 1 has announced a later event before there was a stop.
+    assert_eq!(
+        nodes.each_ref().map(|node| node.mine().is_some()),
+        [false; 2]
+    );
+    nodes.iter_mut().for_each(|node| node.stop_at(None));
+    let turn = nodes[0].mine().expect("the turn is node 0's again");
+    assert!(turn.allows(key(60, 1)));
+    hand_over(&mut nodes, 0, key(95, 1));
+    assert!(nodes[1].mine().is_some());
+}
+
+/// A node that has come to the stop still acts when a message arrives before it.
+#[test]
+fn a_message_before_the_stop_is_received() {
+    let mut turns = TurnOrder::new(0, 2, Duration::ZERO);
+    turns.stop_at(Some(at(50)));
+    assert!(turns.hand_over(Some(key(60, 1)), false).is_some());
+    assert_eq!(turns.mine(), None);
+    assert_eq!(turns.heard(1, end_with(1, Some(key(50, 2)), 0, 40)), Ok(()));
+    let turn = turns.mine().expect("a message has arrived");
+    assert!(turn.allows(EventKey::arrival(at(40))));
+    assert!(turns.hand_over(Some(key(60, 1)), false).is_some());
+    assert_eq!(turns.holder(), Some(1));
+}
+
 /// The receiver of a message may answer, so no later event comes before the message arrives.
 #[test]
 fn a_message_limits_the_turn_in_which_it_is_sent() {

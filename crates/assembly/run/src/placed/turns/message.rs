@@ -15,6 +15,12 @@ pub(super) enum PeerMessage {
     End(SentEnd),
     /// Announces that a program of the sender is ready, at this virtual instant in ns.
     Ready { program: String, at_ns: i64 },
+    /// Asks for a pause, with a number of the sender's and its reason.
+    Hold { number: u64, reason: String },
+    /// Ends the pause with this number.
+    Release { number: u64 },
+    /// Asks that no agent pass this virtual instant in ns; `None` ends that.
+    StopAt { at_ns: Option<i64> },
     /// Sample of the sender's engine.
     Sample(Sample),
     /// Sign of life.
