@@ -172,9 +172,7 @@ def in_turns():
         result = json.loads(run.stdout)
         say(f"{name}: {result['virtual_ns'] / 1e9} s in {result['wall_ns'] / 1e9:.2f} s, {result['untrusted']}")
     for name in ("turns", "again"):
-        found = subprocess.run(
-            [TIMELOOM, "compare", runs["alone"], runs[name]], capture_output=True, text=True
-        )
+        found = subprocess.run([TIMELOOM, "compare", runs["alone"], runs[name]], capture_output=True, text=True)
         assert "they agree in every signal and event" in found.stdout, (name, found)
     say("three machines in turns agree with one machine in every signal, event and line")
 
