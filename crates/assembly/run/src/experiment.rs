@@ -233,8 +233,10 @@ impl<'a> Run<'a> {
             };
             // The clock stops for good before any part is removed, so that no program observes the
             // removal.
-            let reckoning = clock.reckon();
+            let mut reckoning = clock.reckon();
             let ended = self.stop_for_good(planned_end, end, &over, &reporter);
+            // Time has passed until the stop.
+            reckoning.virtual_time = ended.at.min(planned_end) - Instant::ZERO;
             clock.wake();
             stage.end_stragglers();
             (ended, reckoning)

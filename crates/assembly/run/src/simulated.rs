@@ -26,7 +26,7 @@ use timeloom_emulation::{
 use timeloom_fabric::{Fabric, LossDetection};
 use timeloom_guest::Clock;
 use timeloom_net::{Node, Owner};
-use timeloom_results::Caveat;
+use timeloom_results::{Caveat, Remedy};
 use timeloom_results::{NodeKind, Topology};
 use timeloom_scenario::{EngineFailure, Fault, Mode, NETWORK, Parts, Plan, Simulated};
 use timeloom_time::{ClockMap, Instant, Virtual, Wall};
@@ -374,12 +374,22 @@ impl Network {
             }
         }
         let mut ended = ended;
+        let mut incomplete = None;
         let own = ended.len();
         if let Some(channel) = self.samples.take() {
             let flows = ended.iter().flat_map(|(_, (it, _))| it.flow_numbers());
             match channel.collects() {
                 false => channel.send(Sample::Flows(flows.copied().collect())),
-                true => ended.extend(self.flows_of_others()),
+                true => {
+                    let others = self.flows_of_others(&*channel);
+                    if others.len() < self.final_flows.1 {
+                        let reason = "Another agent has not sent the final statistics of its \
+                                      traffic, so those of flows to it are incomplete.";
+                        incomplete = Some(Caveat::new(reason.to_owned(), RUN_AGAIN));
+                    }
+                    ended.extend(others);
+                    channel.close();
+                }
             }
         }
         traffic::tell(&self.traffic, &ended, run_recorder);
@@ -397,14 +407,21 @@ impl Network {
         let timers: Vec<_> = of_engines.flat_map(Closing::tcp_timers).collect();
         let mut doubts = ending::tell(closings, (self.parts.as_ref(), what), run_recorder);
         doubts.extend(asked.doubts(&timers));
+        doubts.extend(incomplete);
         doubts
     }
 }
 
+const RUN_AGAIN: Remedy =
+    Remedy::new("Repeat the run; `timeloom query --why` on the other agents says what they await.");
+
 impl Network {
     /// Returns the final reports of other nodes' engines, of which only the flows are known.
-    fn flows_of_others(&self) -> Vec<(Owner, (EngineReport, Known))> {
+    fn flows_of_others(&self, channel: &dyn SampleChannel) -> Vec<(Owner, (EngineReport, Known))> {
         let (final_flows, count) = &self.final_flows;
+        if !channel.is_open() {
+            return Vec::new();
+        }
         let all = final_flows.wait(*count, OTHERS_END_WITHIN).into_iter();
         let reports = all.filter_map(|(node, flows)| {
             let here = Owner::try_from(node).ok()?;

@@ -153,9 +153,6 @@ impl ControlEndpoint {
         directory: &Path,
     ) -> Self {
         let peers = membership.user_pauses();
-        if let Some(peers) = &peers {
-            peers.hold_on(bus.clone());
-        }
         Self {
             session,
             bus,
@@ -220,6 +217,9 @@ impl ControlEndpoint {
         };
         *begun = true;
         drop(begun);
+        if let Some(peers) = &self.peers {
+            peers.begin(self.bus.clone());
+        }
         self.components.enter(None);
         if let Some(stepped) = &self.stepped {
             stepped.grants.open();
@@ -292,15 +292,15 @@ impl Controlled for ControlEndpoint {
             );
             if let Some(peers) = &self.peers {
                 peers.hold(BY_HAND, BY_HAND_REASON);
-                // What a request to run until an instant has asked for has come to its end.
-                peers.stop_at(None);
             }
         }
         Ok(())
     }
 
     fn resume(&self) -> Result<(), HoldError> {
-        match (take(&self.hold), &self.stepped) {
+        // The lock is kept, so that the other nodes receive pauses and ends in their order.
+        let mut held = self.hold.lock();
+        match (held.take(), &self.stepped) {
             (Some(hold), _) => {
                 drop(hold);
                 if let Some(peers) = &self.peers {
@@ -332,6 +332,12 @@ impl Controlled for ControlEndpoint {
         self.pause()?;
         peers.stop_at(Some(target));
         Ok(())
+    }
+
+    fn end_shared_stop(&self) {
+        if let Some(peers) = &self.peers {
+            peers.stop_at(None);
+        }
     }
 
     fn is_held(&self) -> bool {

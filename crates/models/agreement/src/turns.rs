@@ -217,7 +217,7 @@ impl TurnOrder {
             rival: arrivals.chain(self.first_but(Some(self.me))).min(),
             me: self.me,
             lookahead: self.lookahead(),
-            stop: self.stop,
+            stop: self.stop.max(self.since),
         })
     }
 
@@ -274,8 +274,13 @@ impl TurnOrder {
     /// node has the turn.
     pub fn hand_over(&mut self, next: Option<EventKey>, leaves: bool) -> Option<TurnEnd> {
         self.mine()?;
+        // The node may have recorded a message before its turn.
+        let soonest = self.since + self.lookahead();
+        let sent = std::mem::take(&mut self.sent).into_iter();
+        let sent = sent.map(|(to, at)| (to, at.max(soonest))).collect();
+        // A stop before the turn takes effect after the events of the turn's first instant.
         let end_of_stop = EventKey {
-            at: self.stop,
+            at: self.stop.max(self.since),
             rank: u32::MAX,
         };
         let comes_to_stop = next.is_some_and(|next| next > end_of_stop);
@@ -288,7 +293,7 @@ impl TurnOrder {
         let end = TurnEnd {
             turn: self.turn,
             next,
-            sent: std::mem::take(&mut self.sent),
+            sent,
             leaves,
             is_settled: self.settles,
         };

@@ -11,6 +11,7 @@ mod gdb;
 mod host_control;
 mod iperf;
 mod logging;
+mod modes;
 mod new;
 mod output;
 mod placement;

@@ -28,6 +28,8 @@ use crate::verdict::{End, Reporter};
 
 /// Run whose clock has stopped for good.
 pub(super) struct StoppedRun {
+    /// Instant at which the clock has stopped.
+    pub(super) at: Instant<Virtual>,
     end: End,
     /// Hold that keeps the session paused for good.
     hold: Option<timeloom_bus::Hold>,
@@ -90,7 +92,12 @@ impl Run<'_> {
                 }
             }
         }
-        StoppedRun { end, hold, doubts }
+        StoppedRun {
+            at,
+            end,
+            hold,
+            doubts,
+        }
     }
 
     pub(super) fn finalize(
@@ -101,6 +108,7 @@ impl Run<'_> {
         mut manifest: Manifest,
     ) -> Result<Summary, RunError> {
         let StoppedRun {
+            at: _,
             mut end,
             hold,
             doubts,

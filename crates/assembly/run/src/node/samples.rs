@@ -20,6 +20,12 @@ pub(crate) trait SampleChannel: Send + Sync {
     /// Returns true if this node records the samples of all nodes.
     fn collects(&self) -> bool;
 
+    /// Returns true while the other nodes are connected.
+    fn is_open(&self) -> bool;
+
+    /// Drops the callback, so that samples have no effect any more.
+    fn close(&self);
+
     /// Sends a sample to the node that records.
     fn send(&self, sample: Sample);
 

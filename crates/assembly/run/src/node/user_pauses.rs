@@ -12,9 +12,10 @@ pub(crate) trait UserPauses: Send + Sync {
     /// Ends a pause of the other nodes.
     fn release(&self, number: u64);
 
-    /// Lets no node pass `at`, until the next call; `None` lets all pass. All nodes must be paused.
+    /// Lets no node pass `at`, until the next call at this node; `None` lets all pass. All nodes must
+    /// be paused.
     fn stop_at(&self, at: Option<Instant<Virtual>>);
 
-    /// Sets the bus of this node, on which it holds for the users of the others.
-    fn hold_on(&self, bus: Bus);
+    /// Begins to hold for the users of other nodes, on the bus of this node's run.
+    fn begin(&self, bus: Bus);
 }

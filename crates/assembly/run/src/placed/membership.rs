@@ -83,6 +83,13 @@ impl AgentTime {
         Self::Turns(AgentTurns::new(me, agents, Arc::clone(ready)))
     }
 
+    /// Releases what belongs to this agent's run, which has ended or failed.
+    pub(crate) fn forget_run(&self) {
+        if let Self::Turns(turns) = self {
+            turns.forget_run();
+        }
+    }
+
     /// Ends this agent's part. Other agents must not need it any more.
     pub(crate) fn end(&self) {
         match self {

@@ -412,6 +412,7 @@ impl AgentServer {
             &interrupted,
         );
         let ran = run_here(&ready.plan, options, &ready.membership);
+        ready.membership.time.forget_run();
         let mut files = gather(&results);
         let ended = ShareResult {
             results: files.iter().map(entry).collect(),

@@ -70,6 +70,11 @@ struct State {
     arrivals: Arrivals,
     /// Frames of links, or packets of engines, that have taken effect, by the sending agent.
     frames: Vec<VecDeque<Vec<u8>>>,
+    /// Instants at which users let all agents stop, by the agent of the user.
+    stops: BTreeMap<usize, Instant<Virtual>>,
+    /// Frames and packets that were sent while another agent had the turn: receiver, arrival and
+    /// content.
+    unsent: Vec<(usize, Instant<Virtual>, Vec<u8>)>,
     /// True once all agents are connected. No agent acts before.
     has_met: bool,
     /// True once this agent's run has ended, so that it acts no more.
@@ -126,6 +131,8 @@ impl AgentTurns {
                 unsaid: Vec::new(),
                 arrivals: Arrivals::of(count),
                 frames: vec![VecDeque::new(); count],
+                stops: BTreeMap::new(),
+                unsent: Vec::new(),
                 has_met: false,
                 leaves: false,
                 fault: None,
@@ -209,12 +216,22 @@ impl AgentTurns {
         self.user_holds.end();
         let mut state = self.lock();
         state.leaves = true;
+        state.turns.stop_at(None);
         self.begin_turn_if_mine(&mut state);
+    }
+
+    /// Releases what belongs to this agent's run, which has ended or failed.
+    pub(crate) fn forget_run(&self) {
+        self.has_left.store(true, Ordering::SeqCst);
+        self.user_holds.end();
+        *self.samples.lock() = None;
+        self.rings.lock().clear();
     }
 
     /// Ends the connections to the other agents.
     pub(crate) fn end(&self) {
         self.has_ended.store(true, Ordering::SeqCst);
+        self.forget_run();
         for outbox in self.peers.get().into_iter().flatten().flatten() {
             outbox.hang_up();
         }
@@ -276,6 +293,14 @@ impl AgentTurns {
         }
     }
 
+    fn send_now(&self, state: &mut State, to: usize, arrival: Instant<Virtual>, bytes: &[u8]) {
+        state.turns.note_sent(to, arrival);
+        // The end of the turn must follow in the stream.
+        if let Some(outbox) = self.outbox(to) {
+            outbox.bytes(bytes);
+        }
+    }
+
     fn outbox(&self, to: usize) -> Option<&Outbox> {
         self.peers.get()?.get(to)?.as_ref()
     }
@@ -305,6 +330,9 @@ impl AgentTurns {
         }
         for program in std::mem::take(&mut state.unsaid) {
             self.say_ready(state, &program);
+        }
+        for (to, arrival, bytes) in std::mem::take(&mut state.unsent) {
+            self.send_now(state, to, arrival, &bytes);
         }
         self.rings.lock().iter().for_each(|ring| ring());
         self.changed.notify_all();
@@ -339,6 +367,8 @@ impl AgentTurns {
         self.sampled(number, None);
         self.user_holds.release_all_of(number);
         let mut state = self.lock();
+        state.stops.remove(&number);
+        self.stop_at_first(&mut state);
         let is_expected = state.turns.has_left(number) || self.has_ended.load(Ordering::SeqCst);
         if !is_expected {
             let fault = format!("agent {}: {reason}", self.names[number]);
@@ -350,10 +380,23 @@ impl AgentTurns {
         }
     }
 
-    fn stop_here(&self, at: Option<Instant<Virtual>>) {
+    fn stop_here(&self, from: usize, at: Option<Instant<Virtual>>) {
         let mut state = self.lock();
-        state.turns.stop_at(at);
-        self.changed.notify_all();
+        match at {
+            Some(at) => _ = state.stops.insert(from, at),
+            None => _ = state.stops.remove(&from),
+        }
+        self.stop_at_first(&mut state);
+    }
+
+    /// Makes the first of all stops the one in force. If there is none any more, this agent may have
+    /// the turn at which it stood.
+    fn stop_at_first(&self, state: &mut State) {
+        let had = state.turns.mine().is_some();
+        state.turns.stop_at(state.stops.values().min().copied());
+        if !had {
+            self.begin_turn_if_mine(state);
+        }
     }
 
     fn sampled(&self, from: usize, sample: Option<Sample>) {
@@ -378,15 +421,15 @@ impl AgentTurns {
                 Ok(())
             }
             PeerMessage::Hold { number, reason } => {
-                self.user_holds
-                    .hold(&self.names[from], from, number, &reason)
+                let requester = format!("agent {}", self.names[from]);
+                self.user_holds.hold((from, number), &requester, &reason)
             }
             PeerMessage::Release { number } => {
-                self.user_holds.release(from, number);
+                self.user_holds.release((from, number));
                 Ok(())
             }
             PeerMessage::StopAt { at_ns } => {
-                self.stop_here(at_ns.map(Instant::from_ns));
+                self.stop_here(from, at_ns.map(Instant::from_ns));
                 Ok(())
             }
             PeerMessage::Ready { program, at_ns } => {
@@ -494,20 +537,28 @@ impl UserPauses for AgentTurns {
     }
 
     fn stop_at(&self, at: Option<Instant<Virtual>>) {
-        self.stop_here(at);
+        self.stop_here(self.me, at);
         self.tell_all(|| PeerMessage::StopAt {
             at_ns: at.map(Instant::as_ns),
         });
     }
 
-    fn hold_on(&self, bus: Bus) {
-        self.user_holds.use_bus(bus);
+    fn begin(&self, bus: Bus) {
+        self.user_holds.begin(bus);
     }
 }
 
 impl SampleChannel for AgentTurns {
     fn collects(&self) -> bool {
         self.is_first()
+    }
+
+    fn is_open(&self) -> bool {
+        self.peers.get().is_some() && !self.has_ended.load(Ordering::SeqCst)
+    }
+
+    fn close(&self) {
+        *self.samples.lock() = None;
     }
 
     fn send(&self, sample: Sample) {
@@ -532,10 +583,16 @@ impl TurnStreams for AgentTurns {
         if state.leaves {
             return;
         }
-        state.turns.note_sent(to, arrival);
-        // The end of the turn must follow in the stream.
-        if let Some(outbox) = self.outbox(to) {
-            outbox.bytes(bytes);
+        match state.mine() {
+            Some(_) => self.send_now(&mut state, to, arrival, bytes),
+            // Input from outside, such as that of a program that a user has started.
+            None if state.unsent.len() < MOST_UNSENT => {
+                state.unsent.push((to, arrival, bytes.to_vec()));
+            }
+            None => {
+                let fault = "too much was sent to other agents while another agent had the turn";
+                state.fault.get_or_insert_with(|| fault.to_owned());
+            }
         }
     }
 
@@ -549,6 +606,9 @@ impl TurnStreams for AgentTurns {
         frames.is_some_and(|frames| !frames.is_empty())
     }
 }
+
+/// Maximum number of frames and packets that wait for a turn of this agent.
+const MOST_UNSENT: usize = 1 << 16;
 
 /// Number of the agent that records the samples of all engines.
 const COLLECTOR: usize = 0;

@@ -66,7 +66,7 @@ fn a_spread_scenario_can_be_dilated() {
     let plan = read(&timed(&modelled(MODELLED), "dilation = 3")).expect("a plan");
     assert_eq!(plan.part("b").plan.time.dilation, 3.0);
     for (line, says) in [
-        ("mode = \"skip\"", "do not skip"),
+        ("mode = \"skip\"", "only if computing takes no time"),
         ("dilation = 2000", "is out of range"),
     ] {
         let said = read(&timed(SPREAD, line)).expect_err(says);

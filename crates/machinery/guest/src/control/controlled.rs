@@ -55,6 +55,8 @@ pub trait Controlled: Send + Sync {
     fn share_stop(&self, _target: Instant<Virtual>) -> Result<(), HoldError> {
         Ok(())
     }
+    /// Ends what [`Self::share_stop`] has begun: the other sessions may pass the instant.
+    fn end_shared_stop(&self) {}
     /// Removes an engine of the simulated network while the others continue. Returns when the
     /// engine has left.
     ///

@@ -30,7 +30,11 @@ pub fn run_until<C: Controlled>(
             false => Ok(()),
         }
     };
-    match travel(controlled, target, go, C::pause, || false)? {
+    let travelled = travel(controlled, target, go, C::pause, || false);
+    if let Some(session) = controlled.upgrade() {
+        session.end_shared_stop();
+    }
+    match travelled? {
         Some(stood_for) => Ok(stood_for),
         None => Err(RunUntilError::Ended),
     }

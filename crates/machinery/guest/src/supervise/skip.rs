@@ -166,7 +166,8 @@ fn by_events(
         activity.searched(attempt == Attempt::Skipped);
         return attempt;
     };
-    let (Some(acting), Some(_change)) = (Acting::of(supervisor), supervisor.try_change()) else {
+    // A stop of all sessions is set while they are paused, so the right to act comes second.
+    let (Some(_change), Some(acting)) = (supervisor.try_change(), Acting::of(supervisor)) else {
         return Attempt::NotNow;
     };
     if supervisor.clock.is_paused()
@@ -215,7 +216,8 @@ fn skip_once(
     scheduler: &mut Scheduler,
     is_deferred: impl Fn() -> bool,
 ) -> Attempt {
-    let (Some(acting), Some(_change)) = (Acting::of(supervisor), supervisor.try_change()) else {
+    // The turn must have begun before the threads are looked at.
+    let (Some(_change), Some(_)) = (supervisor.try_change(), Acting::of(supervisor)) else {
         return Attempt::NotNow;
     };
     if supervisor.clock.is_paused() {
@@ -246,10 +248,15 @@ fn skip_once(
     if in_tick {
         supervisor.clock.await_tick();
     }
+    // What threads of this process have sent to other sessions limits the turn. They sleep now.
+    let acting = Acting::of(supervisor);
     let attempt = match look() {
         // Threads of this process may have run between the two snapshots.
         Ok(second) if first == second && is_quiet(own) && (!in_tick || own.slept()) => {
-            skip(supervisor, &acting, scheduler, &second)
+            match &acting {
+                Some(acting) => skip(supervisor, acting, scheduler, &second),
+                None => Attempt::NotNow,
+            }
         }
         _ => Attempt::NotNow,
     };

@@ -322,6 +322,36 @@ fn all_nodes_stand_at_a_common_stop() {
     assert!(nodes[1].mine().is_some());
 }
 
+/// The events of the turn's first instant keep their order.
+#[test]
+fn a_stop_before_the_turn_takes_effect_after_its_first_instant() {
+    let mut turns = TurnOrder::new(0, 2, Duration::ZERO);
+    assert!(turns.hand_over(Some(key(60, 3)), false).is_some());
+    assert_eq!(turns.heard(1, end(1, Some(key(70, 1)))), Ok(()));
+    turns.stop_at(Some(at(20)));
+    let turn = turns.mine().expect("the turn is node 0's");
+    assert_eq!(
+        (turn.allows(key(60, 3)), turn.allows(key(61, 0))),
+        (true, false)
+    );
+    let handed = turns.hand_over(Some(key(65, 1)), false);
+    assert_eq!(handed, Some(end(2, Some(key(60, u32::MAX)))));
+    assert_eq!(turns.mine(), None);
+}
+
+/// A message that was recorded before the turn arrives within it.
+#[test]
+fn a_message_is_announced_for_no_earlier_than_the_turn_allows() {
+    let mut turns = TurnOrder::new(1, 2, ns(10));
+    turns.note_sent(0, at(3));
+    assert_eq!(turns.heard(0, end(0, Some(key(40, 1)))), Ok(()));
+    assert!(turns.hand_over(Some(key(90, 1)), false).is_some());
+    turns.note_sent(0, at(12));
+    assert_eq!(turns.heard(0, end(2, Some(key(95, 1)))), Ok(()));
+    let handed = turns.hand_over(Some(key(99, 1)), false);
+    assert_eq!(handed, Some(end_with(3, Some(key(99, 1)), 0, 100)));
+}
+
 /// A node that has come to the stop still acts when a message arrives before it.
 #[test]
 fn a_message_before_the_stop_is_received() {
