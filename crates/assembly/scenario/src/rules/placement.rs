@@ -203,7 +203,7 @@ fn alike(rules: &mut Rules<'_>) {
                 rules.broken(&["time", "mode"], message, help);
             }
             _ => {
-                let message = "time that is spread over agents is virtual";
+                let message = "agents share virtual time; real time needs one machine";
                 rules.broken(&["time", "mode"], message, help);
             }
         }
