@@ -39,12 +39,22 @@ done
 "$timeloom" run "$scenario" --replace -o "$directory/one"
 "$timeloom" compare "$directory/one" "$directory/three" || true
 
-# The run is UNTRUSTED (exit code 4): the attacker drops segments of TCP until the end.
-turns="--set time.mode=skip --set time.compute=none"
-for name in three-in-turns one-in-turns; do
-    case $name in one*) set -- ;; *) set -- --set placement.default=c "$@" ;; esac
-    # shellcheck disable=SC2086 # two settings
-    "$timeloom" run "$scenario" --replace -o "$directory/$name" $turns "$@" || [ $? -eq 4 ]
+# These runs are UNTRUSTED (exit code 4): the attacker drops segments of TCP until the end.
+in_turns() {
+    name=$1
+    shift
+    "$timeloom" run "$scenario" --replace -o "$directory/$name" "$@" \
+        --set time.mode=skip --set time.compute=none || [ $? -eq 4 ]
+}
+in_turns one-in-turns
+key=placement.key_file=$(realpath "$key")
+a=placement.agents.a.address=127.0.0.1:7751
+c=placement.agents.c.address=127.0.0.1:7753
+in_turns one-agent --set "$key" --set "$c" --set placement.default=c
+in_turns two-agents --set "$key" --set "$a" --set "$c" --set placement.default=c \
+    --set placement.nodes.controller=a --set placement.nodes.s1=a
+in_turns three-agents --set placement.default=c "$@"
+for name in one-agent two-agents three-agents; do
+    "$timeloom" compare "$directory/one-in-turns" "$directory/$name" |
+        grep 'they agree in every signal and event'
 done
-"$timeloom" compare "$directory/one-in-turns" "$directory/three-in-turns" |
-    grep 'they agree in every signal and event'

@@ -232,7 +232,7 @@ impl Network {
                         Some(channel) => {
                             let mut numbers = Vec::new();
                             seen.put(&mut numbers);
-                            channel.send(Sample::Seen(at.as_ns(), numbers));
+                            channel.send(Sample::Observation(at.as_ns(), numbers));
                         }
                     }
                 }),
@@ -438,7 +438,7 @@ fn collect(speakers: Vec<(Owner, Speaker)>, final_flows: Arc<FinalFlows>) -> Sam
         .map(|(engine, speaker)| (usize::from(engine), speaker))
         .collect();
     Box::new(move |node, sample| match sample {
-        Some(Sample::Seen(at_ns, numbers)) => {
+        Some(Sample::Observation(at_ns, numbers)) => {
             let seen = NetworkObservation::take(&mut numbers.into_iter());
             if let Some((speaker, seen)) = speakers.get(&node).zip(seen) {
                 speaker.saw(Instant::from_ns(at_ns), seen);

@@ -57,10 +57,10 @@ pub use packet::{PacketOptions, PacketPort};
 pub use port::{Port, ReceiveResult, TxStatus};
 pub use portals::{PortReport, Portals};
 pub use segment::segments;
-#[doc(hidden)]
 pub use streams::TurnStreams;
 pub use tap::Tap;
 pub use timeloom_engine::Awake;
 pub use timing::{FollowedClock, ManualClock, Timing};
+#[doc(hidden)]
 pub use tunnel::fuzzing;
 pub use tunnel::{TunnelCarrier, TunnelConfig, TunnelKey, TunnelPeer, TunnelReport, Tunnels};

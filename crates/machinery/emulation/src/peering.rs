@@ -10,8 +10,11 @@
 //!
 //! - [`Portal`]: the engines do not wait, and all follow the same clock. Packets are sent over UDP
 //!   ([`peer`] is the protocol, [`codec`] the compact encoding) or, between threads, in shared
-//!   memory ([`Ring`]), or by streams of machines that act in turns ([`Streamed`]). A packet that arrives after its instant is handled at once and counted as
+//!   memory ([`Ring`]). A packet that arrives after its instant is handled at once and counted as
 //!   late. This mode is for real time.
+//!
+//! Engines on machines that act in turns ([`Streamed`]) need neither: a packet has arrived when the
+//! turn of its receiver begins, so the result is that of a single engine, too.
 //!
 //! This module knows neither scenarios nor real programs. Portals to real programs are in the rest of
 //! this crate.

@@ -396,8 +396,8 @@ impl Session {
     }
 
     /// Makes this session act only in its turns of `order`, which it shares with other sessions.
-    /// Computing must take no time in all of them. Call this before time skips; a second call has no
-    /// effect.
+    /// Computing must take no time in all of them. Call this before time skips; a second call has
+    /// no effect.
     pub fn share_order(&self, order: Arc<dyn SharedOrder>) {
         let _ = self.supervisor.shared_order.set(order);
     }

@@ -221,8 +221,8 @@ fn own_path(run: &RunDirectory) -> Option<String> {
     Some(whole.to_string_lossy().into_owned())
 }
 
-/// Returns true for rows about the machines: their load, which differs in each run, and the division
-/// of the run among them.
+/// Returns true for rows about the machines: their load, which differs in each run, and the
+/// division of the run among them.
 fn is_of_the_machine(row: &EventRow) -> bool {
     matches!(
         (&*row.source, &*row.kind),

@@ -14,8 +14,8 @@
 //!   of three such hosts.
 //! - [`Datagram`] is the format on the wire.
 //!
-//! Nodes whose clocks move only from event to event need no pauses: [`TurnOrder`] puts the events of all
-//! nodes in one order, which is that of a single machine.
+//! Nodes whose clocks move only from event to event need no pauses: [`TurnOrder`] puts the events
+//! of all nodes in one order, which is that of a single machine.
 //!
 //! This crate opens no socket, reads no clock and stops no process; `timeloom-bus` does. Any host
 //! may request a pause at any time, and no host has a special role.

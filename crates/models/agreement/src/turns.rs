@@ -1,20 +1,20 @@
 //! Order of the events of several nodes whose clocks move only from event to event.
 //!
 //! The nodes take turns: only the node with the earliest event acts, until its next event is no
-//! longer the earliest. It then hands the turn over with a [`TurnEnd`], which states its next event,
-//! and the arrivals of the messages that it has sent to others meanwhile. Every node applies the
-//! ends of all turns in their order, so all of them know which node has the next turn, without a
-//! master and without a further message. The events of all nodes happen in one order, which is that
-//! of a single machine, and which depends neither on the speed of the nodes nor on the network
+//! longer the earliest. It then hands the turn over with a [`TurnEnd`], which states its next
+//! event, and the arrivals of the messages that it has sent to others meanwhile. Every node applies
+//! the ends of all turns in their order, so all of them know which node has the next turn, without
+//! a master and without a further message. The events of all nodes happen in one order, which is
+//! that of a single machine, and which depends neither on the speed of the nodes nor on the network
 //! between them.
 //!
 //! If every message takes at least the *lookahead* to arrive, the node may act for that much longer
-//! than the earliest event of the others: no message to it can arrive sooner. Nodes that may still send
-//! messages without a delay are not *settled*, and the lookahead counts only once all are.
+//! than the earliest event of the others: no message to it can arrive sooner. Nodes that may still
+//! send messages without a delay are not *settled*, and the lookahead counts only once all are.
 //!
-//! The streams between nodes must be reliable and ordered. Messages and the end of the turn in which
-//! they were sent use the same stream, so a node that has the turn has received all messages that
-//! were sent to it before.
+//! The streams between nodes must be reliable and ordered. Messages and the end of the turn in
+//! which they were sent use the same stream, so a node that has the turn has received all messages
+//! that were sent to it before.
 
 use std::collections::BTreeMap;
 
@@ -232,15 +232,15 @@ impl TurnOrder {
     }
 
     /// Lets no event after `at` happen on this node until the next call; `None` lets all happen. If
-    /// all nodes have the same stop, all stand once the last of them has come to it. No node may act
-    /// between the calls on all nodes.
+    /// all nodes have the same stop, all stand once the last of them has come to it. No node may
+    /// act between the calls on all nodes.
     pub fn stop_at(&mut self, at: Option<Instant<Virtual>>) {
         self.stop = at.unwrap_or(Instant::FAR_FUTURE);
         self.at_stop = None;
     }
 
-    /// Returns the instant to which the clock of this node may move while another node has the turn:
-    /// nothing happens on any node before. `None` if this node has the turn.
+    /// Returns the instant to which the clock of this node may move while another node has the
+    /// turn: nothing happens on any node before. `None` if this node has the turn.
     pub fn idle_until(&self) -> Option<Instant<Virtual>> {
         let own = self.nodes[self.me].next;
         let before = own.map(|own| own.at - Duration::from_ns(1));
@@ -270,8 +270,8 @@ impl TurnOrder {
 
     /// Ends this node's turn. `next` is its next event; an instant before the turn counts as the
     /// beginning of the turn, since a host's clock may round differently. `leaves` is true if the
-    /// node acts no more. Returns the message for all other nodes; `None`, without effect, if another
-    /// node has the turn.
+    /// node acts no more. Returns the message for all other nodes; `None`, without effect, if
+    /// another node has the turn.
     pub fn hand_over(&mut self, next: Option<EventKey>, leaves: bool) -> Option<TurnEnd> {
         self.mine()?;
         // The node may have recorded a message before its turn.

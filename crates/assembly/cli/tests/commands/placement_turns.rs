@@ -2,8 +2,9 @@
 //! are those of one machine.
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 
 use timeloom_results::{RunDirectory, compare_runs};
 use timeloom_test_support::wait_for;
@@ -256,6 +257,46 @@ fn a_pause_and_a_step_at_one_agent_are_those_of_all() {
         let virtual_ns = machines.query(0)["virtual_ns"].as_i64()?;
         (virtual_ns > until + 2_000_000_000).then_some(())
     });
+    let _ = run.kill();
+    let _ = run.wait();
+    drop(agents);
+}
+
+/// A program that a user starts on an agent without events of its own sleeps in virtual time.
+#[test]
+fn a_shell_on_an_idle_agent_has_turns() {
+    let machines = Machines::new("turnshell", 2);
+    let agents = machines.serving(2);
+    let scenario = scenario(&machines, "");
+    let text = fs::read_to_string(&scenario).expect("the scenario");
+    let text = text.replace(r#"duration = "10 s""#, r#"duration = "400000 s""#);
+    let ticks = r#"run = ["/bin/sh", "-c", "while :; do sleep 0.1; done"]"#;
+    let text = text.replace(r#"run = ["/usr/bin/python3", "reader.py", "meter"]"#, ticks);
+    fs::write(&scenario, text).expect("a file");
+    let mut run = machines.start(&scenario, &TURNS);
+    wait_for("it runs", || {
+        let virtual_ns = machines.query(1)["virtual_ns"].as_i64()?;
+        (virtual_ns > 500_000_000).then_some(())
+    });
+    let mut shell = Command::new(env!("CARGO_BIN_EXE_timeloom"))
+        .args(["shell", "--name", &machines.session(0), "meter"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("timeloom shell");
+    let mut input = shell.stdin.take().expect("its input");
+    let typed = input.write_all(b"date +%s%N; sleep 1; date +%s%N; exit\n");
+    typed.expect("it reads");
+    wait_for("the shell ends", || {
+        shell.try_wait().expect("our own child")
+    });
+    let output = shell.wait_with_output().expect("it has ended");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let instants: Vec<i64> = said.lines().filter_map(|line| line.parse().ok()).collect();
+    let [before, after] = instants[..] else {
+        panic!("{said}");
+    };
+    assert!(after - before >= 1_000_000_000, "{said}");
     let _ = run.kill();
     let _ = run.wait();
     drop(agents);

@@ -135,8 +135,8 @@ pub(crate) trait Membership {
         Ok(())
     }
 
-    /// Returns the channel by which users' pauses reach the other nodes; `None` if the pause bus does
-    /// that, or if there are no others.
+    /// Returns the channel by which users' pauses reach the other nodes; `None` if the pause bus
+    /// does that, or if there are no others.
     fn user_pauses(&self) -> Option<Arc<dyn UserPauses>> {
         None
     }

@@ -5,11 +5,11 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use serde::{Deserialize, Serialize};
 
-/// What an engine has observed, for the node that records the network.
+/// Message of an engine to the node that records the network.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Sample {
     /// Observation at a virtual instant in ns, as numbers.
-    Seen(i64, Vec<u64>),
+    Observation(i64, Vec<u64>),
     /// Final statistics of the flows, as numbers; no sample follows.
     Flows(Vec<u64>),
 }
@@ -55,7 +55,8 @@ impl FinalFlows {
         self.changed.notify_all();
     }
 
-    /// Waits until `count` nodes have ended, for `patience` at most. Returns the statistics by node.
+    /// Waits until `count` nodes have ended, for `patience` at most. Returns the statistics by
+    /// node.
     pub(crate) fn wait(&self, count: usize, patience: Duration) -> Vec<(usize, Vec<u64>)> {
         let mut ended = self.ended.lock();
         let is_missing = |ended: &mut Vec<_>| ended.len() < count;
@@ -65,5 +66,22 @@ impl FinalFlows {
         known
             .filter_map(|(node, flows)| Some((node, flows?)))
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_ends_without_statistics_is_not_waited_for() {
+        let flows = FinalFlows::default();
+        flows.end(1, Some(vec![7]));
+        flows.end(2, None);
+        // The stream of a node ends after its statistics.
+        flows.end(1, None);
+        let known = flows.wait(2, Duration::from_secs(600));
+        assert_eq!(known, [(1, vec![7])]);
+        assert_eq!(flows.wait(1, Duration::ZERO), []);
     }
 }

@@ -12,8 +12,8 @@ pub(crate) trait UserPauses: Send + Sync {
     /// Ends a pause of the other nodes.
     fn release(&self, number: u64);
 
-    /// Lets no node pass `at`, until the next call at this node; `None` lets all pass. All nodes must
-    /// be paused.
+    /// Lets no node pass `at`, until the next call at this node; `None` lets all pass. All nodes
+    /// must be paused.
     fn stop_at(&self, at: Option<Instant<Virtual>>);
 
     /// Begins to hold for the users of other nodes, on the bus of this node's run.

@@ -41,8 +41,8 @@ pub(crate) struct AgentMembership {
     pub(crate) whole: Plan,
     /// This agent's ends of the links to other agents.
     pub(crate) ends: Vec<TunnelEnd>,
-    /// How the agents share virtual time. It outlives the run, because other agents may still need
-    /// an answer.
+    /// Connection of the agents' virtual times. It outlives the run, because other agents may still
+    /// need an answer.
     pub(crate) time: AgentTime,
     /// Board of the programs that are ready, on all agents.
     pub(crate) ready: Arc<ReadyBoard>,
@@ -50,7 +50,7 @@ pub(crate) struct AgentMembership {
     pub(crate) peer_links: Mutex<Option<PeerLinks>>,
 }
 
-/// How an agent shares virtual time with the others.
+/// Connection of an agent's virtual time to those of the others.
 #[derive(Clone)]
 pub(crate) enum AgentTime {
     /// Clocks run side by side, and pauses are agreed on.

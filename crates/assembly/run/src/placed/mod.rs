@@ -5,9 +5,9 @@
 //! ([`timeloom_scenario::Part`]) and runs it like any other plan, in its own run directory.
 //! [`AgentMembership`](membership::AgentMembership) is its membership in the run: the pause bus
 //! connects the agents, virtual time starts when all agents have joined, and links to other agents
-//! are tunnels. With `compute = "none"` the agents act in [`turns`] instead. If a program depends on a program of another agent, the agent starts it when that
-//! program is ready. At the end the agents return their run directories, which are merged
-//! ([`merge`]).
+//! are tunnels. With `compute = "none"` the agents act in [`turns`] instead. If a program depends
+//! on a program of another agent, the agent starts it when that program is ready. At the end the
+//! agents return their run directories, which are merged ([`merge`]).
 //!
 //! Run and agents exchange [`message`]s in a [channel](crate::channel) that is authenticated with
 //! the agents' key. Pauses and frames never pass through this channel: agents exchange them

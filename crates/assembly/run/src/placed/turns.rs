@@ -3,13 +3,15 @@
 //!
 //! Each pair of agents has one authenticated stream. It carries frames of links, packets between
 //! engines, the readiness of programs, and the ends of turns, in the order in which they were sent.
-//! What an agent receives takes effect when its next turn begins, sorted by the turns in which it
-//! was sent. Results therefore do not depend on the speed of machines and streams.
+//! Messages take effect when the next turn of their receiver begins, sorted by the turns in which
+//! they were sent. Results therefore do not depend on the speed of machines and streams.
 
 mod arrivals;
+mod fuzzing;
 mod meeting;
 mod message;
 mod outbox;
+mod receiving;
 mod user_holds;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -25,9 +27,9 @@ use timeloom_emulation::TurnStreams;
 use timeloom_guest::{Clock, SharedOrder};
 use timeloom_time::{Duration, Instant, Virtual};
 
-use crate::channel::{Content, Receiver};
 use crate::node::{ReadyBoard, Sample, SampleCallback, SampleChannel, UserPauses};
 use arrivals::{Arrival, Arrivals};
+pub(super) use fuzzing::hear_peer;
 pub(crate) use meeting::{MeetError, Meeting};
 use message::{PeerMessage, SentEnd};
 use outbox::Outbox;
@@ -66,7 +68,7 @@ struct State {
     /// Programs of this agent that are not ready yet, and for which programs of other agents wait.
     awaited: BTreeSet<String>,
     /// Programs that became ready while another agent had the turn.
-    unsaid: Vec<String>,
+    ready_later: Vec<String>,
     arrivals: Arrivals,
     /// Frames of links, or packets of engines, that have taken effect, by the sending agent.
     frames: Vec<VecDeque<Vec<u8>>>,
@@ -75,6 +77,8 @@ struct State {
     /// Frames and packets that were sent while another agent had the turn: receiver, arrival and
     /// content.
     unsent: Vec<(usize, Instant<Virtual>, Vec<u8>)>,
+    /// Agents that have asked for a turn, and have had none since.
+    asking: BTreeSet<usize>,
     /// True once all agents are connected. No agent acts before.
     has_met: bool,
     /// True once this agent's run has ended, so that it acts no more.
@@ -83,7 +87,7 @@ struct State {
     fault: Option<String>,
 }
 
-/// What an agent knows of the others from the plan.
+/// Facts about the agents of a run, from the plan.
 pub(crate) struct Agents {
     /// Names, in the order of the agents' numbers.
     pub(crate) names: Vec<String>,
@@ -99,6 +103,14 @@ impl State {
     /// Returns this agent's right to act; `None` while another agent has the turn.
     fn mine(&self) -> Option<Turn> {
         self.turns.mine().filter(|_| self.has_met && !self.leaves)
+    }
+}
+
+impl State {
+    /// Lets an agent have the next turn, as if a message arrived there now.
+    fn give_turn(&mut self, agent: usize) {
+        let since = self.turns.since();
+        self.turns.note_sent(agent, since);
     }
 }
 
@@ -128,11 +140,12 @@ impl AgentTurns {
             state: Mutex::new(State {
                 turns: TurnOrder::new(me, count, lookahead).with_unsettled(unsettled),
                 awaited: std::mem::take(&mut awaited[me]),
-                unsaid: Vec::new(),
+                ready_later: Vec::new(),
                 arrivals: Arrivals::of(count),
                 frames: vec![VecDeque::new(); count],
                 stops: BTreeMap::new(),
                 unsent: Vec::new(),
+                asking: BTreeSet::new(),
                 has_met: false,
                 leaves: false,
                 fault: None,
@@ -147,7 +160,7 @@ impl AgentTurns {
 
     /// Returns true for the first of the agents.
     pub(crate) fn is_first(&self) -> bool {
-        self.me == COLLECTOR
+        self.me == FIRST
     }
 
     /// Returns the numbers of all agents, by name.
@@ -197,7 +210,7 @@ impl AgentTurns {
         let _ = self.peers.set(outboxes);
         for (from, receiver) in receivers {
             let own = Weak::clone(&self.own);
-            let listen = move || listen(&own, from, receiver, patience);
+            let listen = move || receiving::listen(&own, from, receiver, patience);
             std::thread::Builder::new()
                 .name("from an agent".to_owned())
                 .spawn(listen)
@@ -242,7 +255,7 @@ impl AgentTurns {
         let mut state = self.lock();
         match state.mine() {
             Some(_) => self.say_ready(&mut state, program),
-            None => state.unsaid.push(program.to_owned()),
+            None => state.ready_later.push(program.to_owned()),
         }
     }
 
@@ -328,11 +341,14 @@ impl AgentTurns {
                 Arrival::Ready(program, at) => self.ready_at(state, program, at),
             }
         }
-        for program in std::mem::take(&mut state.unsaid) {
+        for program in std::mem::take(&mut state.ready_later) {
             self.say_ready(state, &program);
         }
         for (to, arrival, bytes) in std::mem::take(&mut state.unsent) {
             self.send_now(state, to, arrival, &bytes);
+        }
+        for agent in state.asking.clone() {
+            state.give_turn(agent);
         }
         self.rings.lock().iter().for_each(|ring| ring());
         self.changed.notify_all();
@@ -362,24 +378,6 @@ impl AgentTurns {
         }
     }
 
-    /// Records that the stream to agent `number` has ended.
-    fn lost(&self, number: usize, reason: &str) {
-        self.sampled(number, None);
-        self.user_holds.release_all_of(number);
-        let mut state = self.lock();
-        state.stops.remove(&number);
-        self.stop_at_first(&mut state);
-        let is_expected = state.turns.has_left(number) || self.has_ended.load(Ordering::SeqCst);
-        if !is_expected {
-            let fault = format!("agent {}: {reason}", self.names[number]);
-            state.fault.get_or_insert(fault);
-        }
-        drop(state);
-        if let Some(outbox) = self.outbox(number) {
-            outbox.hang_up();
-        }
-    }
-
     fn stop_here(&self, from: usize, at: Option<Instant<Virtual>>) {
         let mut state = self.lock();
         match at {
@@ -389,8 +387,8 @@ impl AgentTurns {
         self.stop_at_first(&mut state);
     }
 
-    /// Makes the first of all stops the one in force. If there is none any more, this agent may have
-    /// the turn at which it stood.
+    /// Makes the first of all stops the one in force. If there is none any more, this agent may
+    /// have the turn at which it stood.
     fn stop_at_first(&self, state: &mut State) {
         let had = state.turns.mine().is_some();
         state.turns.stop_at(state.stops.values().min().copied());
@@ -403,92 +401,6 @@ impl AgentTurns {
         if let Some(callback) = &mut *self.samples.lock() {
             callback(from, sample);
         }
-    }
-
-    fn heard(&self, from: usize, content: Content) -> Result<(), String> {
-        let message = match content {
-            Content::Bytes(bytes) => {
-                let arrival = Arrival::Frame(bytes);
-                return self.lock().arrivals.add(from, arrival);
-            }
-            Content::Message(text) => serde_json::from_slice(&text).map_err(|it| it.to_string())?,
-        };
-        match message {
-            PeerMessage::Hello { .. } => Err("it introduced itself twice".to_owned()),
-            PeerMessage::Beat => Ok(()),
-            PeerMessage::Sample(sample) => {
-                self.sampled(from, Some(sample));
-                Ok(())
-            }
-            PeerMessage::Hold { number, reason } => {
-                let requester = format!("agent {}", self.names[from]);
-                self.user_holds.hold((from, number), &requester, &reason)
-            }
-            PeerMessage::Release { number } => {
-                self.user_holds.release((from, number));
-                Ok(())
-            }
-            PeerMessage::StopAt { at_ns } => {
-                self.stop_here(from, at_ns.map(Instant::from_ns));
-                Ok(())
-            }
-            PeerMessage::Ready { program, at_ns } => {
-                let arrival = Arrival::Ready(program, Instant::from_ns(at_ns));
-                self.lock().arrivals.add(from, arrival)
-            }
-            PeerMessage::End(end) => {
-                let mut state = self.lock();
-                state.arrivals.end(from, end.turn);
-                let had = state.turns.mine().is_some();
-                let heard = state.turns.heard(from, end.into());
-                heard.map_err(|fault| fault.to_string())?;
-                if !had {
-                    self.begin_turn_if_mine(&mut state);
-                }
-                Ok(())
-            }
-        }
-    }
-}
-
-/// Receives from agent `from` until its stream ends.
-fn listen(own: &Weak<AgentTurns>, from: usize, mut receiver: Receiver, patience: StdDuration) {
-    // The peer sends signs of life once it has connected to all agents.
-    let mut limit = Some(meeting::TOGETHER_WITHIN);
-    let failed = loop {
-        let limited = limit.take().map(|limit| receiver.patience(Some(limit)));
-        let content = limited.unwrap_or(Ok(())).and_then(|()| receiver.any());
-        let Some(own) = own.upgrade() else { return };
-        let heard = content.map_err(|error| told(&error));
-        let heard = heard.and_then(|content| own.heard(from, content));
-        if let Err(fault) = heard {
-            break fault;
-        }
-        if let Err(error) = receiver.patience(Some(patience)) {
-            break told(&error);
-        }
-    };
-    if let Some(own) = own.upgrade() {
-        own.lost(from, &failed);
-    }
-}
-
-/// Processes what another agent of two sends, until its stream ends or it breaks the protocol.
-pub(super) fn hear_peer(receiver: &mut Receiver<impl io::Read>) {
-    let agents = Agents {
-        names: vec!["a".to_owned(), "b".to_owned()],
-        ranks: vec![1],
-        awaited: vec![BTreeSet::new(); 2],
-        lookahead: Duration::ZERO,
-    };
-    let own = AgentTurns::new(1, agents, Arc::default());
-    own.lock().has_met = true;
-    while let Ok(content) = receiver.any() {
-        if own.heard(0, content).is_err() {
-            return;
-        }
-        let holder = own.lock().turns.holder();
-        assert!(holder.is_none_or(|holder| holder < 2), "{holder:?}");
     }
 }
 
@@ -513,6 +425,13 @@ impl SharedOrder for AgentTurns {
     fn hand_over(&self, next: Option<EventKey>) {
         let mut state = self.lock();
         self.end_turn(&mut state, next);
+    }
+
+    fn ask_for_turn(&self) {
+        let state = self.lock();
+        if state.has_met && !state.leaves && state.turns.mine().is_none() {
+            self.tell_all(|| PeerMessage::Ask);
+        }
     }
 
     fn await_turn(&self, patience: StdDuration) -> bool {
@@ -562,7 +481,7 @@ impl SampleChannel for AgentTurns {
     }
 
     fn send(&self, sample: Sample) {
-        if let Some(outbox) = self.outbox(COLLECTOR) {
+        if let Some(outbox) = self.outbox(FIRST) {
             outbox.say(PeerMessage::Sample(sample));
         }
     }
@@ -610,16 +529,5 @@ impl TurnStreams for AgentTurns {
 /// Maximum number of frames and packets that wait for a turn of this agent.
 const MOST_UNSENT: usize = 1 << 16;
 
-/// Number of the agent that records the samples of all engines.
-const COLLECTOR: usize = 0;
-
-/// Returns the text of an error of a stream.
-fn told(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-            "it has been silent for longer than placement.patience".to_owned()
-        }
-        io::ErrorKind::UnexpectedEof => "it closed the connection before the end".to_owned(),
-        _ => error.to_string(),
-    }
-}
+/// Number of the agent that records the samples of all engines, and is granted time.
+const FIRST: usize = 0;

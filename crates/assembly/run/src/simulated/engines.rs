@@ -78,11 +78,16 @@ impl Lines<UdpSocket> {
 pub(super) fn engine_links(ends: Vec<(Owner, Ring)>) -> EngineLinks {
     let config = patient(Duration::from_s(3_600));
     let end = |(to, ring)| (to, Endpoint::Ring(ring), config);
+    present(ends.into_iter().map(end).collect())
+}
+
+/// Returns the settings of an engine whose peers are present from the start. Their ends need no
+/// authentication of their own: they are memory of this process, or authenticated streams.
+fn present(ends: Vec<(Owner, Endpoint, PeerConfig)>) -> EngineLinks {
     EngineLinks {
-        ends: ends.into_iter().map(end).collect(),
-        // Frames between threads need no authentication, and an engine in a thread is never
-        // restarted.
+        ends,
         key: Key::new([0; 32]),
+        // An engine in a thread is never restarted.
         epoch: 1,
         patience: None,
         absent: Vec::new(),
@@ -164,16 +169,7 @@ fn streams_to_agents(
         let config = patient(Duration::from_s(ALL_TIME_S));
         ends.push((there, Endpoint::Streamed(end), config));
     }
-    Ok(EngineLinks {
-        ends,
-        // Streams are authenticated.
-        key: Key::new([0; 32]),
-        epoch: 1,
-        patience: None,
-        absent: Vec::new(),
-        give_up: None,
-        late: false,
-    })
+    Ok(present(ends))
 }
 
 /// Checks that packets to another agent's engine can arrive in time although the clocks of the two

@@ -80,8 +80,8 @@ fn the_hosted_machine_has_the_pinned_compiler() {
     );
 }
 
-/// `cargo` fails for an unknown package only when the script runs, and a program that was not copied
-/// is noticed only in the emulated machine.
+/// `cargo` fails for an unknown package only when the script runs, and a program that was not
+/// copied is noticed only in the emulated machine.
 #[test]
 fn packages_and_programs_of_tests_that_scripts_name_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");

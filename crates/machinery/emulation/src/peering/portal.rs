@@ -424,9 +424,9 @@ impl Portal {
             .map(|adjacency| adjacency.transport.status())
     }
 
-    /// Returns the number and the counters of each peer whose packets are on their way for some time,
-    /// so that they must be counted. (Packets by streams of machines that act in turns have arrived
-    /// when a turn begins.)
+    /// Returns the number and the counters of each peer whose packets are on their way for some
+    /// time, so that they must be counted. (Packets by streams of machines that act in turns have
+    /// arrived when a turn begins.)
     pub(crate) fn counted(&self) -> impl Iterator<Item = (Owner, PeerStats)> + '_ {
         let counted = self
             .adjacencies

@@ -1,6 +1,6 @@
 //! Datagram that carries a frame between machines. It contains the link, the frame's number on that
-//! link, the departure time, the bytes, and a tag of the key over all of them. Streams carry the same
-//! content without the tag.
+//! link, the departure time, the bytes, and a tag of the key over all of them. Streams carry the
+//! same content without the tag.
 
 use timeloom_sys::seal::{SealKey, TAG_BYTES};
 use timeloom_time::{Instant, Virtual};

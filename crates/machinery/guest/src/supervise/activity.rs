@@ -132,18 +132,25 @@ impl Activity {
         self.kernel.word() == word
     }
 
+    /// Returns true if a guest thread has run since the last [`Self::take_ran`].
+    pub(crate) fn has_run(&mut self) -> bool {
+        self.read_log();
+        !self.ran.is_empty()
+    }
+
+    fn read_log(&mut self) {
+        self.kernel.take_log(|thread| {
+            self.ran.insert(thread);
+        });
+    }
+
     /// Updates `waiting` with the threads that have run until this rest. Returns false if the state
     /// of all threads is not known yet.
     pub(crate) fn update(&mut self, supervisor: &Supervisor, own: &mut OwnThreads) -> bool {
-        let mut stirred = BTreeSet::new();
-        self.kernel.take_log(|thread| {
-            stirred.insert(thread);
-        });
-        stirred.append(&mut self.ran.clone());
-        for &thread in &stirred {
+        self.read_log();
+        for &thread in &self.ran {
             self.waiting.set(thread, self.kernel.wait_of(thread));
         }
-        self.ran.append(&mut stirred);
         let lost = self.kernel.lost();
         if self.complete_at == Some(lost) {
             return true;

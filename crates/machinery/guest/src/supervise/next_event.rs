@@ -7,9 +7,9 @@ use crate::supervise::supervisor::Supervisor;
 use crate::supervise::thread_state::ThreadState;
 
 /// Returns the first virtual time at which an event may happen without input from outside, in a
-/// session whose processes are all stopped, or in one with which it shares the order of events. This is the present time if a thread was stopped while
-/// it computed, if a program is being started, or if the processes cannot be listed. It is `None` if
-/// all threads wait for others.
+/// session whose processes are all stopped, or in one with which it shares the order of events.
+/// This is the present time if a thread was stopped while it computed, if a program is being
+/// started, or if the processes cannot be listed. It is `None` if all threads wait for others.
 ///
 /// A thread that was stopped just after a call in which it might have waited for others counts as
 /// waiting.

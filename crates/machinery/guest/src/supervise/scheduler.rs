@@ -202,7 +202,7 @@ impl Scheduler {
         // A thread whose host's clock has rounded differently needs a little more time.
         let limit = limit.max(now + Duration::from_ns(1));
         if !acting.allows_step(limit) {
-            return Attempt::HandedOver;
+            return self.handed_over(supervisor, 0);
         }
         supervisor.with_order(|order| order.steps += 1);
         move_frozen(supervisor, limit, announced, uses_processor)

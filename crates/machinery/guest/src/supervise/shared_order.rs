@@ -27,6 +27,10 @@ pub trait SharedOrder: Send + Sync {
     /// itself. All that it has sent to other sessions must be on its way.
     fn hand_over(&self, next: Option<EventKey>);
 
+    /// Asks for a turn, since the next event of this session may be earlier than it has announced:
+    /// its threads have run because of input from outside all sessions.
+    fn ask_for_turn(&self);
+
     /// Blocks until this session has the turn, for at most `patience`. Returns true if it has.
     fn await_turn(&self, patience: Duration) -> bool;
 }

@@ -44,6 +44,7 @@ pub(crate) fn serve(shared: &Weak<Supervisor>, ended: &AtomicBool) {
     sleep_exactly();
     let mut own = OwnThreads::new();
     let mut naps = 0u32;
+    let mut waits = 0u32;
     let mut busy: Option<(i32, StdInstant)> = None;
     let mut scheduler = Scheduler::default();
     let mut activity = shared.upgrade().and_then(|it| by_events_if_possible(&it));
@@ -55,9 +56,15 @@ pub(crate) fn serve(shared: &Weak<Supervisor>, ended: &AtomicBool) {
             && !order.await_turn(OF_OTHERS)
         {
             supervisor.note_busy(None);
-            pass_idle_time(&supervisor, &**order);
+            waits += 1;
+            let by_clock = waits.is_multiple_of(ASK_AFTER);
+            match activity.as_mut().map_or(by_clock, Activity::has_run) {
+                true => order.ask_for_turn(),
+                false => pass_idle_time(&supervisor, &**order),
+            }
             continue;
         }
+        waits = 0;
         let attempt = match &mut activity {
             Some(activity) => by_events(&supervisor, activity, &mut own, &mut scheduler),
             None => skip_once(&supervisor, &mut own, &mut scheduler, || false),
@@ -359,6 +366,10 @@ const SOON_S: f64 = 0.005;
 /// Wall time for which a session that shares the order of its events waits for its turn, before it
 /// looks whether it has ended.
 const OF_OTHERS: StdDuration = StdDuration::from_millis(20);
+
+/// Number of waits of [`OF_OTHERS`] after which a session asks for a turn, if it cannot tell
+/// whether its threads have run meanwhile.
+const ASK_AFTER: u32 = 25;
 
 /// Wall time without a skip after which the user is informed of the reason.
 const LONG_BUSY: StdDuration = StdDuration::from_secs(5);

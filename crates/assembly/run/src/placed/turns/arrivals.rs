@@ -1,4 +1,4 @@
-//! What other agents have sent, until it takes effect in a turn of this agent.
+//! Messages of other agents, until they take effect in a turn of this agent.
 
 use std::collections::BTreeMap;
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::message::PeerMessage;
 use crate::channel::{Receiver, Sender, Side, greet};
+use crate::placed::guests::Guests;
 use crate::placed::secret::Secret;
 
 /// Sockets and addresses by which the agents of a run connect.
@@ -32,6 +33,8 @@ pub(crate) enum MeetError {
         address: SocketAddr,
         error: io::Error,
     },
+    #[error("the run has no address of agent {0} (is it of another version?)")]
+    NoAddress(String),
     #[error("agent {0} has not connected within {limit} s", limit = TOGETHER_WITHIN.as_secs())]
     Missing(String),
     #[error("interrupted while waiting for the other agents")]
@@ -71,7 +74,7 @@ impl Meeting {
     ) -> Result<Vec<Option<Stream>>, MeetError> {
         let mut streams: Vec<Option<Stream>> = names.iter().map(|_| None).collect();
         let begun = Instant::now();
-        let greeted = Arc::new(());
+        let guests = Arc::<Guests>::default();
         self.listener
             .set_nonblocking(true)
             .map_err(MeetError::Stream)?;
@@ -87,15 +90,12 @@ impl Meeting {
             }
             // Strangers may connect, too: a thread of its own greets each peer.
             while let Ok((stream, from)) = self.listener.accept() {
-                // Peers of other machines take no place of the agents.
-                let is_known = self.addresses.iter().any(|(_, it)| it.ip() == from.ip());
-                if !is_known && Arc::strong_count(&greeted) > MOST_STRANGERS {
+                let Ok(guest) = guests.admit(&stream, from) else {
                     continue;
-                }
+                };
                 let (came, secret) = (came.clone(), self.secret.clone());
-                let counted = Arc::clone(&greeted);
                 let greet = move || {
-                    let _counted = counted;
+                    let _guest = guest;
                     if let Ok((name, stream)) = answer(stream, &secret) {
                         let _ = came.send(Arrival::Higher(name, stream));
                     }
@@ -127,7 +127,7 @@ impl Meeting {
     ) -> Result<TcpStream, MeetError> {
         let address = self.addresses.iter().find(|(name, _)| name == to);
         let Some(&(_, address)) = address else {
-            return Err(MeetError::Missing(to.to_owned()));
+            return Err(MeetError::NoAddress(to.to_owned()));
         };
         let (me, to) = (me.to_owned(), to.to_owned());
         let name = to.clone();
@@ -191,5 +191,3 @@ pub(super) const TOGETHER_WITHIN: Duration = Duration::from_secs(600);
 /// Wall time within which a peer that has connected must prove its key.
 const GREETED_WITHIN: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// Maximum number of peers at unknown addresses that are greeted at once.
-const MOST_STRANGERS: usize = 64;

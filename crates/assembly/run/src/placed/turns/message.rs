@@ -13,6 +13,8 @@ pub(super) enum PeerMessage {
     Hello { agent: String },
     /// End of the sender's turn.
     End(SentEnd),
+    /// Asks for a turn: the sender may have an event that it has not announced.
+    Ask,
     /// Announces that a program of the sender is ready, at this virtual instant in ns.
     Ready { program: String, at_ns: i64 },
     /// Asks for a pause, with a number of the sender's and its reason.
@@ -33,7 +35,7 @@ pub(super) struct SentEnd {
     pub(super) turn: u64,
     /// Instant and rank of the sender's next event.
     next: Option<(i64, u32)>,
-    /// Earliest arrival of what the sender has sent, by the number of the receiver.
+    /// Earliest arrival of the sender's messages, by the number of the receiver.
     sent: Vec<(usize, i64)>,
     leaves: bool,
     is_settled: bool,

@@ -1,4 +1,5 @@
-//! A node that uses [`TurnOrder`] as a process of a run does, and the faults that the tests give it.
+//! A node that uses [`TurnOrder`] as a process of a run does, and the faults that the tests give
+//! it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
