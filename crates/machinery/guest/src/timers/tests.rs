@@ -7,6 +7,7 @@ use timeloom_abi::PageTime;
 use super::*;
 use crate::clock::{ClockOptions, HostOptions};
 use crate::linux::memory::PageMapping;
+use crate::linux::processes;
 
 struct Bench {
     timers: Arc<Timers>,
@@ -96,4 +97,44 @@ fn an_ended_process_owns_no_timers() {
     let late = bench.make(&owner, libc::SIGKILL);
     assert!(!bench.timers.exists(late), "it would never be removed");
     assert!(bench.timers.owner(pid).is_err());
+}
+
+/// A process may ask for the overruns before it takes the signal, while the thread that serves the
+/// timers is late. The instant of the question is then a lower bound of the instant of delivery.
+#[test]
+fn overruns_of_a_pending_signal_are_counted_when_they_are_asked_for() {
+    const INTERVAL: Duration = Duration::from_ms(1);
+    let bench = Bench::new();
+    let child = Command::new("env")
+        .args(["--block-signal=USR1", "sleep", "1000"])
+        .spawn()
+        .expect("a process");
+    let pid = child.id() as i32;
+    while !std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|it| it == "sleep\n") {
+        std::thread::yield_now();
+    }
+    let key = bench.make(&bench.timers.owner(pid).expect("it lives"), libc::SIGUSR1);
+    let every = Setting {
+        interval_ns: INTERVAL.as_ns(),
+        value_ns: INTERVAL.as_ns(),
+    };
+    let begun = bench.host.now();
+    assert!(bench.timers.set(key, every, SetFlags::default()).is_ok());
+    let after = |passed: Duration| while bench.host.now() - begun < passed {};
+    after(INTERVAL);
+    bench.timers.catch_up();
+    let sent = processes::signal_state(pid, libc::SIGUSR1);
+    assert!(sent.is_pending, "sent at its first expiration");
+    after(Duration::from_ms(20));
+    assert_eq!(bench.timers.overrun(key), 0, "of the signal delivered last");
+    let mut table = bench.timers.lock();
+    let timer = table.timers.get_mut(&key).expect("the timer");
+    // A notice with another signal, which is not pending, stands for the delivery.
+    let Action::Send(notice) = &mut timer.action else {
+        panic!("a timer that sends a signal")
+    };
+    notice.signal = libc::SIGUSR2;
+    drop(table);
+    assert!(bench.timers.overrun(key) >= 19);
+    end(child);
 }

@@ -168,9 +168,10 @@ impl Timer {
     /// Returns the result of `timer_getoverrun`. If the timer's signal was delivered since the last
     /// check, the result includes the expirations until the delivery.
     pub(super) fn overrun(&mut self) -> i32 {
-        // While a signal is outstanding, expirations may belong to that signal.
-        if self.sent.is_none()
-            && let Some(last) = self.look()
+        // Expirations belong to an outstanding signal as long as that is pending. Counting them now
+        // is exact; once the signal is delivered, the instant of the delivery is unknown.
+        if let Some(last) = self.look()
+            && (self.sent.is_none() || last.is_pending)
         {
             self.expire(last);
         }
