@@ -16,12 +16,13 @@ pub use timeloom_bus::{
     prove,
 };
 use timeloom_guest::{ComponentText, Controlled, HoldError, HoldText, Session};
+use timeloom_time::{Instant, Virtual};
 
 use crate::agreed::dilate_all;
 use crate::awaited::agent;
 use crate::testbed::holds_of;
 
-/// Session control for `timeloom pause`, `resume`, `hold` and `dilate`. Each command adds a hold on
+/// Session control for `timeloom pause`, `resume`, `hold`, `step`, `run-until` and `dilate`. Each command adds a hold on
 /// the pause wire that the machines share.
 pub struct AgreedControl {
     session: Arc<Session>,
@@ -76,6 +77,15 @@ impl Controlled for AgreedControl {
 
     fn dilate(&self, factor: f64) -> Result<(), HoldError> {
         dilate_all(&self.session, &self.bus, factor)
+    }
+
+    fn share_stop(&self, target: Instant<Virtual>) -> Result<(), HoldError> {
+        self.pause()?;
+        self.bus.stop_at(target).map_err(HoldError::other)
+    }
+
+    fn end_shared_stop(&self) {
+        self.bus.forget_stop();
     }
 
     fn is_agreed(&self) -> bool {

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use timeloom_agreement::{LeadMode, Settings};
-use timeloom_bus::{AgreedTestbed, Bus, CommonTimeline, TestbedError};
+use timeloom_bus::{AgreedTestbed, Bus, CommonTimeline, LocalResumption, TestbedError};
 use timeloom_clock::TimelineTime;
 use timeloom_guest::{HoldError, Session};
 use timeloom_sys::wall_now;
@@ -240,22 +240,32 @@ impl AgreedTestbed for AgreedSession {
         Ok(())
     }
 
-    fn resume(
-        &self,
-        from: Instant<Virtual>,
-        at: Instant<Wall>,
-        dilation: Dilation,
-    ) -> Result<(), TestbedError> {
+    fn resume(&self, resumption: LocalResumption) -> Result<(), TestbedError> {
+        let LocalResumption {
+            from,
+            at,
+            dilation,
+            until,
+        } = resumption;
         let began = Began {
             at: self.timeline.as_ref().map(|its| its.timeline_at(at)),
             wall: at,
             from,
             dilation,
         };
-        let late = self.session.resume_as_of(from, at, dilation);
+        let late = self.session.resume_as_of(from, at, dilation, until);
         let late = late.map_err(refused)?;
         self.with(|state| state.tell(began, late));
         Ok(())
+    }
+
+    fn wait_for(&self, at: Instant<Virtual>, give_up: &dyn Fn() -> bool) -> bool {
+        let clock = self.session.clock();
+        clock.wait_until_in_the_background(at, give_up)
+    }
+
+    fn wake(&self) {
+        self.session.clock().wake();
     }
 
     fn halt(&self) {

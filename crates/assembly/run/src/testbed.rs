@@ -326,17 +326,25 @@ impl Controlled for ControlEndpoint {
     }
 
     fn share_stop(&self, target: Instant<Virtual>) -> Result<(), HoldError> {
-        let Some(peers) = &self.peers else {
-            return Ok(());
-        };
-        self.pause()?;
-        peers.stop_at(Some(target));
-        Ok(())
+        match &self.peers {
+            Some(peers) => {
+                self.pause()?;
+                peers.stop_at(Some(target));
+                Ok(())
+            }
+            None if self.agreed => {
+                self.pause()?;
+                self.bus.stop_at(target).map_err(HoldError::other)
+            }
+            None => Ok(()),
+        }
     }
 
     fn end_shared_stop(&self) {
-        if let Some(peers) = &self.peers {
-            peers.stop_at(None);
+        match &self.peers {
+            Some(peers) => peers.stop_at(None),
+            None if self.agreed => self.bus.forget_stop(),
+            None => {}
         }
     }
 

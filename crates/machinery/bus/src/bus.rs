@@ -153,7 +153,7 @@ impl Bus {
             requester: requester.to_owned(),
             source,
         };
-        let Some(wire) = self.0.wire.dilating() else {
+        let Some(wire) = self.0.wire.agreed() else {
             return Err(failed(TestbedError::new(CARRIES_NONE)));
         };
         let hold = self.hold(requester, reason)?;
@@ -170,6 +170,28 @@ impl Bus {
                 other.factor()
             )))),
             None => Ok(()),
+        }
+    }
+
+    /// Requests that no clock on the line passes `at` until [`Self::forget_stop`]. The caller must
+    /// have a hold. When all clocks have reached `at`, the line is paused there for this machine,
+    /// until the request is withdrawn.
+    ///
+    /// # Errors
+    /// Fails if the line only pauses, if this machine does not hold the pause, or if `at` is not
+    /// after it.
+    pub fn stop_at(&self, at: Instant<Virtual>) -> Result<(), BusError> {
+        let failed = |source| BusError::Stop { source };
+        match self.0.wire.agreed() {
+            Some(wire) => wire.stop_at(at).map_err(failed),
+            None => Err(failed(TestbedError::new(CARRIES_NO_STOP))),
+        }
+    }
+
+    /// Withdraws the request of [`Self::stop_at`].
+    pub fn forget_stop(&self) {
+        if let Some(wire) = self.0.wire.agreed() {
+            wire.forget_stop();
         }
     }
 
@@ -395,6 +417,10 @@ impl Inner {
 /// Refusal of a change of the dilation by a line that only pauses.
 const CARRIES_NONE: &str =
     "the line carries no dilation: agents agree on one over their network only (--listen)";
+
+/// Refusal of a stop by a line that only pauses.
+const CARRIES_NO_STOP: &str =
+    "the line carries no instants: agents agree on one over their network only (--listen)";
 
 /// Maximum wait for the end of a pause in which the dilation is changed.
 const END_WITHIN: std::time::Duration = std::time::Duration::from_secs(2);

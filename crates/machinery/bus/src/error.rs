@@ -21,6 +21,12 @@ pub enum BusError {
         /// Error of the wire.
         source: TestbedError,
     },
+    /// The testbed does not stop at the requested instant.
+    #[error("a stop could not be agreed on: {source}")]
+    Stop {
+        /// Error of the wire.
+        source: TestbedError,
+    },
     /// An earlier pause or resume left the testbed in an unknown state, so the bus does not command
     /// the testbed any more.
     #[error("the pause wire is out of order: {cause}")]

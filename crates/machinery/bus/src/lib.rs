@@ -32,15 +32,15 @@ mod wire;
 mod wired;
 
 pub use agreed::{
-    AgreedTestbed, BoundSocket, BusKey, BusPeer, CommonTimeline, MachineTimeline, SystemTimeline,
-    Udp, UdpError,
+    AgreedTestbed, BoundSocket, BusKey, BusPeer, CommonTimeline, LocalResumption, MachineTimeline,
+    SystemTimeline, Udp, UdpError,
 };
 pub use bus::{Bus, BusBuilder, Hold};
 pub use error::BusError;
 pub use record::{HoldRecord, HoldRecorder, RecordKind, Sink};
 pub use testbed::{FreeRunning, Testbed, TestbedError};
 pub use watchdog::{Holder, LongPause};
-pub use wire::{AwaitedMachine, Cause, DilatingWire, HaltReason, LocalWire, MachineWire, Wire};
+pub use wire::{AgreedWire, AwaitedMachine, Cause, HaltReason, LocalWire, MachineWire, Wire};
 pub use wired::{
     Edge, FaultCallback, GpioPins, Levels, LineEvent, LineFault, LineSettings, LineState,
     NetworkedWire, NoPins, PinNames, Pins, StandaloneWire, prove,

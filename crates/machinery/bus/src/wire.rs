@@ -52,20 +52,32 @@ pub trait Wire: Send + Sync {
     /// Fails if the testbed could not be resumed. Its state is then unknown.
     fn lower(&self, cause: Cause<'_>, frozen: Instant<Virtual>) -> Result<(), TestbedError>;
 
-    /// Returns the line as one that carries a dilation; `None` if it only pauses and resumes.
-    fn dilating(&self) -> Option<&dyn DilatingWire> {
+    /// Returns the line as one over which machines agree; `None` if it only pauses and resumes.
+    fn agreed(&self) -> Option<&dyn AgreedWire> {
         None
     }
 }
 
-/// Line whose pauses can change the dilation of everything on it.
-pub trait DilatingWire {
+/// Line over which machines agree on what follows a pause: the dilation, and the next stop.
+pub trait AgreedWire {
     /// Requests that everything on the line resumes with this dilation from the present pause,
     /// which this machine must hold. If several machines request one, the greatest counts.
     ///
     /// # Errors
     /// Fails if this machine does not hold the pause, or if the line is not connected yet.
     fn dilate(&self, dilation: Dilation) -> Result<(), TestbedError>;
+
+    /// Requests that no clock on the line passes `at` until [`Self::forget_stop`]. This machine must
+    /// hold the present pause, and `at` must be after it. If several machines request a stop, the
+    /// earliest counts. At the instant everything pauses, and stays paused until this machine has
+    /// withdrawn its request.
+    ///
+    /// # Errors
+    /// Fails if this machine does not hold the pause, or if `at` is not after it.
+    fn stop_at(&self, at: Instant<Virtual>) -> Result<(), TestbedError>;
+
+    /// Withdraws the request of [`Self::stop_at`].
+    fn forget_stop(&self);
 
     /// Waits until the pause at the virtual instant `pause` has ended on this machine, for at most
     /// `most` of wall time. Returns the dilation from its end on; `None` if it has not ended then.

@@ -12,7 +12,14 @@
 //! 4. *Ready*: no host holds the line; each host votes, with an instant R at which it can resume, and
 //!    with the dilation that it requests, if any.
 //! 5. *Running*: all hosts resume from T, at the latest of the instants R, with the greatest of the
-//!    requested dilations; without requests, with the dilation before.
+//!    requested dilations; without requests, with the dilation before. No clock passes the
+//!    earliest of the requested stops.
+//!
+//! A stop that is requested in a pause is exact: every host knows the instant before its clock
+//! runs. A host whose clock has reached the instant claims the line, and the ceilings of all hosts
+//! are at that instant. The host that requested the stop does not vote for resuming from there
+//! until its request is withdrawn ([`Agreement::forget_stop`]), so its own claim cannot come too
+//! late.
 //!
 //! There is no master: a result that is computed from all records is the same on every host that
 //! computes it. A host that knows a result puts it into its record, and other hosts take it from
@@ -23,6 +30,9 @@
 #[cfg(test)]
 mod canonical;
 mod steps;
+
+#[cfg(test)]
+pub(crate) use canonical::shift_stop;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -90,6 +100,9 @@ pub struct Agreement {
     dilation: Dilation,
     /// Dilation that a program on this host requests for the end of the present pause.
     requested: Option<Dilation>,
+    /// Virtual instant at which a program on this host requests a stop; [`Instant::FAR_FUTURE`] if
+    /// there is none.
+    stop: Instant<Virtual>,
     /// Virtual and timeline instant at which the last pause ended.
     resumed: Resumption,
     peers: BTreeMap<HostId, HostRecord>,
@@ -150,10 +163,12 @@ impl Agreement {
             claim: Claim::None,
             dilation: Dilation::ONE,
             requested: None,
+            stop: Instant::FAR_FUTURE,
             resumed: Resumption {
                 from: Instant::ZERO,
                 at: Instant::ZERO,
                 dilation: Dilation::ONE,
+                until: Instant::FAR_FUTURE,
             },
             peers: BTreeMap::new(),
             orders: VecDeque::new(),
@@ -235,6 +250,27 @@ impl Agreement {
             self.requested = Some(dilation);
         }
         holds
+    }
+
+    /// Requests that no clock passes `at` until [`Self::forget_stop`]. If other hosts request other
+    /// instants, the earliest counts. A later request of this host replaces an earlier one. Returns
+    /// false, without effect, unless this host holds the line and `at` is after the pause.
+    pub fn stop_at(&mut self, at: Instant<Virtual>) -> bool {
+        let Own::Standing(now) = self.stage else {
+            return false;
+        };
+        let accepted = self.claim == Claim::Granted && at > now;
+        if accepted {
+            self.stop = at;
+        }
+        accepted
+    }
+
+    /// Withdraws the request of [`Self::stop_at`]. If the clocks run, they stop at that instant
+    /// nevertheless, unless they are paused before. For `soonest`, see [`Self::heard`].
+    pub fn forget_stop(&mut self, soonest: Instant<TimelineTime>) {
+        self.stop = Instant::FAR_FUTURE;
+        self.advance(soonest);
     }
 
     /// Returns the dilation of all clocks; in a pause, the one before the pause.

@@ -3,7 +3,7 @@
 //! | bytes | content |
 //! |---|---|
 //! | 0–3 | `TLPB` |
-//! | 4 | version, 3 |
+//! | 4 | version, 4 |
 //! | 5, 6 | number of the sending and of the receiving host; 255: to all |
 //! | 7 | stage: 0 joining, 1 running, 2 closing, 3 bound, 4 standing, 5 ready, 6 stopped |
 //! | 8–15 | number of the datagram, growing |
@@ -15,11 +15,11 @@
 //! | 80–83 | ballot |
 //! | 84 | sum of 1: holds; 2: drives the wired line |
 //! | 85–87 | stopped: reporting host, cause, affected host |
-//! | 88–119 | the stage's content, in the order of [`PauseStage`]: instants, joiners, dilations |
+//! | 88–127 | the stage's content, in the order of [`PauseStage`]: instants, joiners, dilations, stops |
 //!
 //! Numbers are little-endian. A set of hosts has a bit for each host. Instants are in nanoseconds.
 //! A dilation is the bits of a double within the bounds of [`Dilation`]; 0 in a vote that requests
-//! none. Fields that a stage does not use are zero. The message authentication code is added by the
+//! none. The instant of a stop is the greatest number if there is none. Fields that a stage does not use are zero. The message authentication code is added by the
 //! sender's transport.
 
 use timeloom_clock::TimelineTime;
@@ -64,7 +64,7 @@ pub struct Echo {
 
 impl Datagram {
     /// Size of every datagram, in bytes.
-    pub const BYTES: usize = 120;
+    pub const BYTES: usize = 128;
 
     /// Encodes the datagram in the format of this module.
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
@@ -122,7 +122,7 @@ impl Datagram {
             number => Some(HostId::new(number)?),
         };
         let halt = [bytes[85], bytes[86], bytes[87]];
-        let content = [88, 96, 104, 112].map(word);
+        let content = [88, 96, 104, 112, 120].map(word);
         let stage = stage(bytes[7], halt, content)?;
         let ballot: &[u8; 4] = bytes[80..].first_chunk()?;
         let uncertainty = Duration::from_ns(instant(32));
@@ -151,7 +151,7 @@ impl Datagram {
 }
 
 const MAGIC: &[u8; 4] = b"TLPB";
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
 /// Number that addresses all hosts; no single host has it.
 const ALL: u8 = u8::MAX;
 
@@ -161,21 +161,22 @@ fn put(out: &mut [u8], words: &[u64]) {
     }
 }
 
-/// Encodes a stage: its number, the three bytes of a halt, and up to four words of content.
-fn words(stage: &PauseStage) -> (u8, [u8; 3], [u64; 4]) {
+/// Encodes a stage: its number, the three bytes of a halt, and up to five words of content.
+fn words(stage: &PauseStage) -> (u8, [u8; 3], [u64; 5]) {
     let content = |number, words| (number, [0; 3], words);
     match *stage {
-        PauseStage::Joining => content(0, [0; 4]),
+        PauseStage::Joining => content(0, [0; 5]),
         PauseStage::Running(resumed) => {
-            let [from, at, dilation] = end(resumed);
-            content(1, [from, at, dilation, 0])
+            let [from, at, dilation, until] = end(resumed);
+            content(1, [from, at, dilation, until, 0])
         }
         PauseStage::Closing { ceiling, before } => {
-            let [from, at, dilation] = end(before);
-            content(2, [ceiling.as_ns().cast_unsigned(), from, at, dilation])
+            let [from, at, dilation, until] = end(before);
+            let ceiling = ceiling.as_ns().cast_unsigned();
+            content(2, [ceiling, from, at, dilation, until])
         }
-        PauseStage::Bound { at } => content(3, [at.as_ns().cast_unsigned(), 0, 0, 0]),
-        PauseStage::Standing { at } => content(4, [at.as_ns().cast_unsigned(), 0, 0, 0]),
+        PauseStage::Bound { at } => content(3, [at.as_ns().cast_unsigned(), 0, 0, 0, 0]),
+        PauseStage::Standing { at } => content(4, [at.as_ns().cast_unsigned(), 0, 0, 0, 0]),
         PauseStage::Ready { at, vote } => {
             let (go, dilation) = (vote.go.as_ns().cast_unsigned(), vote.dilation);
             let dilation = dilation.map_or(0, Dilation::to_bits);
@@ -186,6 +187,7 @@ fn words(stage: &PauseStage) -> (u8, [u8; 3], [u64; 4]) {
                     go,
                     vote.joiners.to_bits(),
                     dilation,
+                    vote.stop.as_ns().cast_unsigned(),
                 ],
             )
         }
@@ -199,41 +201,48 @@ fn words(stage: &PauseStage) -> (u8, [u8; 3], [u64; 4]) {
                 HaltCause::Failed => (5, 0),
                 HaltCause::Line => (6, 0),
             };
-            (6, [by.number(), why, host], [0; 4])
+            (6, [by.number(), why, host], [0; 5])
         }
     }
 }
 
-fn end(resumed: Resumption) -> [u64; 3] {
-    let Resumption { from, at, dilation } = resumed;
+fn end(resumed: Resumption) -> [u64; 4] {
+    let Resumption {
+        from,
+        at,
+        dilation,
+        until,
+    } = resumed;
     [
         from.as_ns().cast_unsigned(),
         at.as_ns().cast_unsigned(),
         dilation.to_bits(),
+        until.as_ns().cast_unsigned(),
     ]
 }
 
-fn stage(number: u8, halt: [u8; 3], words: [u64; 4]) -> Option<PauseStage> {
-    let [a, b, c, d] = words;
+fn stage(number: u8, halt: [u8; 3], words: [u64; 5]) -> Option<PauseStage> {
+    let [a, b, c, d, e] = words;
     let at = Instant::from_ns(a.cast_signed());
-    let end = |from: u64, at: u64, dilation| {
+    let end = |from: u64, at: u64, dilation, until: u64| {
         Some(Resumption {
             from: Instant::from_ns(from.cast_signed()),
             at: Instant::from_ns(at.cast_signed()),
             dilation: Dilation::from_bits(dilation)?,
+            until: Instant::from_ns(until.cast_signed()),
         })
     };
-    let used = [0, 3, 4, 1, 1, 4, 0].get(usize::from(number))?;
+    let used = [0, 4, 5, 1, 1, 5, 0].get(usize::from(number))?;
     let idle = words[*used..].iter().all(|word| *word == 0);
     if !idle || (number != 6 && halt != [0; 3]) {
         return None;
     }
     Some(match number {
         0 => PauseStage::Joining,
-        1 => PauseStage::Running(end(a, b, c)?),
+        1 => PauseStage::Running(end(a, b, c, d)?),
         2 => PauseStage::Closing {
             ceiling: at,
-            before: end(b, c, d)?,
+            before: end(b, c, d, e)?,
         },
         3 => PauseStage::Bound { at },
         4 => PauseStage::Standing { at },
@@ -246,6 +255,7 @@ fn stage(number: u8, halt: [u8; 3], words: [u64; 4]) -> Option<PauseStage> {
                     0 => None,
                     bits => Some(Dilation::from_bits(bits)?),
                 },
+                stop: Instant::from_ns(e.cast_signed()),
             },
         },
         _ => {
@@ -275,7 +285,7 @@ mod tests {
     fn bytes() -> impl Strategy<Value = Vec<u8>> {
         let anything = prop::collection::vec(any::<u8>(), 0..200);
         let nearly = (
-            prop::collection::vec(any::<u8>(), 120),
+            prop::collection::vec(any::<u8>(), Datagram::BYTES),
             0u8..8,
             0u8..80,
             0u8..8,
@@ -299,10 +309,10 @@ mod tests {
                 6 => [host, used, 0],
                 _ => [0; 3],
             });
-            bytes[88 + 8 * usize::from(used.min(4))..].fill(0);
+            bytes[88 + 8 * usize::from(used.min(5))..].fill(0);
             if let Some(at) = dilation_at(stage) {
                 bytes[at..at + 8].copy_from_slice(&factor.to_bits().to_le_bytes());
-                bytes[at + 8..].fill(0);
+                bytes[at + 16..].fill(0);
             }
             bytes
         });

@@ -189,6 +189,18 @@ impl Member {
         self.agreement.dilate(dilation)
     }
 
+    /// Requests that no clock passes `at`, as [`Agreement::stop_at`] does. Returns false, without
+    /// effect, unless this host holds the line and `at` is after the pause.
+    pub fn stop_at(&mut self, at: Instant<Virtual>) -> bool {
+        self.agreement.stop_at(at)
+    }
+
+    /// Withdraws the request of [`Self::stop_at`].
+    pub fn forget_stop(&mut self, moment: TimelineReading) {
+        self.agreement.forget_stop(self.soonest(moment));
+        self.settle(moment);
+    }
+
     /// Sets if this host drives the wired line beside the network. The other hosts learn it from
     /// the next datagram.
     pub fn drives(&mut self, drives: bool) {

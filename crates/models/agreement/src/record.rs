@@ -36,6 +36,9 @@ pub struct Resumption {
     /// Dilation of all clocks until the end of the next pause. A change of it is therefore in force
     /// from the virtual instant `from` on, on every host.
     pub dilation: Dilation,
+    /// Virtual instant that no clock passes before the next pause; [`Instant::FAR_FUTURE`] if there
+    /// is none. It is later than `from`.
+    pub until: Instant<Virtual>,
 }
 
 /// Vote of a host for resuming. A host votes at most once in a ballot, so all hosts that count a
@@ -49,6 +52,9 @@ pub struct Vote {
     /// Dilation that a program on the host has requested in this pause; `None` for no change. If
     /// hosts request several, the greatest counts: the slowest clock.
     pub dilation: Option<Dilation>,
+    /// Virtual instant at which a program on the host has requested the next stop of all clocks;
+    /// [`Instant::FAR_FUTURE`] for none. If hosts request several, the earliest counts.
+    pub stop: Instant<Virtual>,
 }
 
 impl Vote {
@@ -58,6 +64,7 @@ impl Vote {
             go: self.go.max(other.go),
             joiners: self.joiners.or(other.joiners),
             dilation: self.dilation.max(other.dilation),
+            stop: self.stop.min(other.stop),
         }
     }
 }

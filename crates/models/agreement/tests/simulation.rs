@@ -37,6 +37,9 @@ struct Host {
     /// True if the host has not carried out a change that it knows.
     postponed: bool,
     ceiling: Option<Instant<Virtual>>,
+    /// Stop that the host has requested and not reached yet; [`Instant::FAR_FUTURE`] if none.
+    stop: Instant<Virtual>,
+    stopped: usize,
     shows: Instant<Virtual>,
     requests: usize,
     asks: bool,
@@ -57,6 +60,8 @@ enum Event {
     Act(usize),
     Claim(usize),
     Release(usize),
+    /// The clock of the host with this index has reached the agreed stop.
+    Reach(usize),
     Crash(usize),
 }
 
@@ -70,6 +75,8 @@ struct World {
     broken: Option<(usize, usize)>,
     /// True if each holder requests a dilation.
     dilates: bool,
+    /// True if each holder requests a stop at a later instant.
+    stops: bool,
     /// Host that changes its dilation one pause late: a deliberate error.
     late: Option<usize>,
     stands: BTreeMap<Instant<Virtual>, usize>,
@@ -109,6 +116,8 @@ impl World {
                 changes: Vec::new(),
                 postponed: false,
                 ceiling: None,
+                stop: Instant::FAR_FUTURE,
+                stopped: 0,
                 shows: Instant::ZERO,
                 requests: 0,
                 asks: false,
@@ -128,6 +137,7 @@ impl World {
             what: Vec::new(),
             broken: None,
             dilates: false,
+            stops: false,
             late: None,
             stands: BTreeMap::new(),
             ends: BTreeMap::new(),
@@ -208,6 +218,7 @@ impl World {
             | Event::Act(index)
             | Event::Claim(index)
             | Event::Release(index)
+            | Event::Reach(index)
             | Event::Crash(index) => *index,
         };
         if self.hosts[index].crashed {
@@ -242,10 +253,27 @@ impl World {
                     let dilation = Dilation::new(factor).expect("a factor");
                     assert!(self.hosts[index].member.dilate(dilation), "it holds");
                 }
+                let ahead = Duration::from_ms(1 + self.random.below(60) as i64);
                 let host = &mut self.hosts[index];
+                if self.stops && host.requests > 0 && host.stop == Instant::FAR_FUTURE {
+                    host.stop = host.shows + ahead;
+                    assert!(host.member.stop_at(host.stop), "it holds");
+                }
                 (host.asks, host.holds) = (false, false);
                 host.member.release(moment);
                 self.later(Duration::from_ms(300), Event::Claim(index));
+            }
+            Event::Reach(_) => {
+                let shown = self.clock(index);
+                let host = &mut self.hosts[index];
+                let is_at_stop = match host.runs {
+                    Some(resumed) => shown == resumed.until,
+                    None => host.stop <= host.shows,
+                };
+                if is_at_stop && !host.asks {
+                    host.asks = true;
+                    host.member.claim(moment);
+                }
             }
             Event::Crash(_) => {
                 host.crashed = true;
@@ -265,6 +293,11 @@ impl World {
                 (host.shows, host.runs) = (at, None);
                 host.orders.pop_front();
                 host.member.stood(moment);
+                let stop = host.stop;
+                assert!(stop >= at, "a clock that passed its stop");
+                if stop == at {
+                    self.later(Duration::from_ms(5), Event::Reach(index));
+                }
                 *self.stands.entry(at).or_default() += 1;
             }
             Some(HostOrder::Resume(resumed)) if moment.now >= resumed.at => {
@@ -284,8 +317,13 @@ impl World {
                     dilation,
                     ..resumed
                 });
-                host.ceiling = None;
+                host.ceiling = (resumed.until < Instant::FAR_FUTURE).then_some(resumed.until);
                 host.orders.pop_front();
+                if resumed.until < Instant::FAR_FUTURE {
+                    let reached = line(resumed).first_reaching(resumed.until);
+                    let at = reached.expect("a clock that runs") - host.error;
+                    self.at(at, Event::Reach(index));
+                }
             }
             _ => {}
         }
@@ -321,6 +359,7 @@ impl World {
             Some(HostOrder::Close { at_least }) => {
                 let lead = host.member.lead(moment);
                 let ceiling = at_least.map_or(shows + lead, |at_least| shows.max(at_least));
+                let ceiling = host.ceiling.map_or(ceiling, |stop| ceiling.min(stop));
                 host.ceiling = Some(ceiling);
                 host.orders.pop_front();
                 host.member.closed(ceiling, moment);
@@ -345,6 +384,12 @@ impl World {
                 host.orders.pop_front();
                 host.holds = true;
                 host.granted += 1;
+                if host.stop <= at {
+                    assert_eq!(host.stop, at, "a clock that passed its stop");
+                    host.stop = Instant::FAR_FUTURE;
+                    host.stopped += 1;
+                    host.member.forget_stop(moment);
+                }
                 self.all_stand_at(at);
                 self.later(Duration::from_ms(20), Event::Release(index));
                 self.obey(index);
@@ -400,7 +445,9 @@ impl World {
         let first = running.next().flatten();
         first.is_some()
             && running.all(|one| one == first)
-            && alive.clone().all(|host| !host.asks && host.requests == 0)
+            && alive
+                .clone()
+                .all(|host| !host.asks && host.requests == 0 && host.stop == Instant::FAR_FUTURE)
     }
 
     /// Checks that all hosts that have not crashed have changed their dilation at the same virtual
@@ -546,6 +593,27 @@ fn all_hosts_have_one_rate_at_every_virtual_instant() {
         assert!(spread <= apart + 1.0, "{spread} {apart}");
     }
     assert!(changes > 60, "{changes}");
+}
+
+/// Hosts request stops at later instants while others request pauses, rates and stops. Every host
+/// that requests a stop is granted the line at exactly that instant, and no clock passes it.
+#[test]
+fn all_hosts_stop_at_requested_instants() {
+    let worlds = [(64, 1, 71, 0.05), (64, 1, 72, 0.2)];
+    let few = (0..24).map(|seed| (4, 5, 80 + seed, [0.0, 0.1, 0.2][seed as usize % 3]));
+    let mut stopped = 0;
+    for (count, times, seed, loss) in worlds.into_iter().chain(few) {
+        let mut world = World::new(count, seed, bad(loss), settings());
+        (world.stops, world.dilates) = (true, seed % 2 == 0);
+        world.ask(4, times, Duration::from_s(1));
+        assert!(
+            world.run(Duration::from_s(600), World::all_run),
+            "seed {seed}, loss {loss}: not all got it"
+        );
+        assert!(world.stands.values().all(|hosts| *hosts == count));
+        stopped += world.hosts.iter().map(|host| host.stopped).sum::<usize>();
+    }
+    assert!(stopped > 100, "{stopped}");
 }
 
 /// The check above finds a host that changes its rate at another virtual instant than the others.

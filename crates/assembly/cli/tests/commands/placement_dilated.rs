@@ -274,3 +274,47 @@ fn engines_on_two_agents_follow_a_dilated_clock() {
     assert_eq!(at, same);
     drop(agents);
 }
+
+/// A step and a run until an instant at one agent are those of all, in a dilated run.
+#[test]
+fn a_dilated_run_steps_on_all_agents() {
+    let machines = Machines::new("spread-steps", 2);
+    let agents = machines.serving(2);
+    let [spread, _] = scenarios(&machines);
+    let duration = [
+        "--replace",
+        "--set",
+        "time.duration=1 h",
+        "--set",
+        "time.dilation=2",
+    ];
+    let mut run = machines.start(&spread, &duration);
+    wait_until(&machines, 500_000_000);
+    let command = |index: usize, arguments: &[&str]| {
+        let done = timeloom(&[arguments, &["--name", &machines.session(index)]].concat());
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(done.status.success(), "{arguments:?}: {said}");
+    };
+    let all_stand_at = |at: i64| {
+        for index in 0..2 {
+            let status = machines.query(index);
+            assert_eq!(status["virtual_ns"].as_i64(), Some(at), "{status}");
+            assert_eq!(status["paused"].as_bool(), Some(true), "{status}");
+        }
+    };
+    command(1, &["pause"]);
+    let mut at = machines.query(1)["virtual_ns"].as_i64().expect("a clock");
+    for step_ms in [1, 30, 500] {
+        command(1, &["step", &format!("{step_ms} ms")]);
+        at += step_ms * 1_000_000;
+        all_stand_at(at);
+    }
+    command(1, &["resume"]);
+    command(0, &["run-until", "+1s"]);
+    let reached = machines.query(0)["virtual_ns"].as_i64().expect("a clock");
+    assert!(reached > at + 1_000_000_000, "{reached} {at}");
+    all_stand_at(reached);
+    let _ = run.kill();
+    let _ = run.wait();
+    drop(agents);
+}

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use timeloom_agreement::Settings;
 use timeloom_bus::{
-    AwaitedMachine, BoundSocket, BusBuilder, BusPeer, Cause, DilatingWire, GpioPins, HaltReason,
+    AgreedWire, AwaitedMachine, BoundSocket, BusBuilder, BusPeer, Cause, GpioPins, HaltReason,
     LineSettings, MachineWire, NetworkedWire, TestbedError, UdpError, Wire,
 };
 use timeloom_emulation::{
@@ -188,8 +188,8 @@ impl Wire for AgentBus {
         }
     }
 
-    fn dilating(&self) -> Option<&dyn DilatingWire> {
-        self.wire.get()?.dilating()
+    fn agreed(&self) -> Option<&dyn AgreedWire> {
+        self.wire.get()?.agreed()
     }
 }
 

@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration as StdDuration;
 
 use serde::{Deserialize, Serialize};
-use timeloom_bus::{AgreedTestbed, Hold, TestbedError};
+use timeloom_bus::{AgreedTestbed, Hold, LocalResumption, TestbedError};
 use timeloom_guest::{ClockOptions, Session, SessionOptions};
 use timeloom_run::PausedTestbed;
 use timeloom_run::agent::{
@@ -22,7 +22,7 @@ use timeloom_run::agent::{
 };
 use timeloom_run::exit::note;
 use timeloom_sys::wall_now;
-use timeloom_time::{Dilation, Duration, Instant, Virtual, Wall};
+use timeloom_time::{Duration, Instant, Virtual, Wall};
 
 use crate::Options;
 use crate::remote::{Environment, Remote};
@@ -263,13 +263,9 @@ impl AgreedTestbed for Watched {
         Ok(())
     }
 
-    fn resume(
-        &self,
-        from: Instant<Virtual>,
-        at: Instant<Wall>,
-        dilation: Dilation,
-    ) -> Result<(), TestbedError> {
-        self.session.resume(from, at, dilation)?;
+    fn resume(&self, resumption: LocalResumption) -> Result<(), TestbedError> {
+        self.session.resume(resumption)?;
+        let LocalResumption { from, at, .. } = resumption;
         let (ran, wall) = (ticks::now(), wall_now());
         let mut seen = self.with(|state| {
             state.line = Some((at, from));
@@ -287,6 +283,14 @@ impl AgreedTestbed for Watched {
         seen.off_ns = pause.deviation.map_or(0, |(off, _)| off.as_ns());
         let _ = self.tell.send(seen);
         Ok(())
+    }
+
+    fn wait_for(&self, at: Instant<Virtual>, give_up: &dyn Fn() -> bool) -> bool {
+        self.session.wait_for(at, give_up)
+    }
+
+    fn wake(&self) {
+        self.session.wake();
     }
 
     fn halt(&self) {

@@ -12,6 +12,6 @@ mod udp;
 
 pub use seal::BusKey;
 pub(crate) use seal::Unopened;
-pub use testbed::AgreedTestbed;
+pub use testbed::{AgreedTestbed, LocalResumption};
 pub use timeline::{CommonTimeline, MachineTimeline, SystemTimeline};
 pub use udp::{BoundSocket, BusPeer, Udp, UdpError};

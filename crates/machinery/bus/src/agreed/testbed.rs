@@ -4,8 +4,22 @@ use timeloom_time::{Dilation, Duration, Instant, Virtual, Wall};
 
 use crate::testbed::TestbedError;
 
+/// Resumption of one machine's clock and processes at the end of an agreed pause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LocalResumption {
+    /// Virtual instant from which the clock continues.
+    pub from: Instant<Virtual>,
+    /// Wall instant, on this machine, at which the clock continues.
+    pub at: Instant<Wall>,
+    /// Dilation of the clock from then on.
+    pub dilation: Dilation,
+    /// Virtual instant that the clock does not pass before the next pause;
+    /// [`Instant::FAR_FUTURE`] if there is none.
+    pub until: Instant<Virtual>,
+}
+
 /// Clock and processes of one machine, as commanded by the agreement. One thread calls these
-/// functions, one after the other.
+/// functions, one after the other, except [`Self::wait_for`].
 pub trait AgreedTestbed: Send + Sync {
     /// Stops the processes; the clock continues.
     ///
@@ -31,18 +45,20 @@ pub trait AgreedTestbed: Send + Sync {
     /// Fails if the clock or the processes cannot be stopped there.
     fn stand(&self, at: Instant<Virtual>) -> Result<(), TestbedError>;
 
-    /// Continues the processes at wall time `at`, when the clock continues from `from` with this
-    /// dilation. Waits until `at`.
+    /// Continues clock and processes as `resumption` states. Waits for its wall instant.
     ///
     /// # Errors
     /// Fails if the clock cannot have this dilation, or if the clock or the processes cannot be
     /// continued.
-    fn resume(
-        &self,
-        from: Instant<Virtual>,
-        at: Instant<Wall>,
-        dilation: Dilation,
-    ) -> Result<(), TestbedError>;
+    fn resume(&self, resumption: LocalResumption) -> Result<(), TestbedError>;
+
+    /// Waits until the clock shows `at`, or until `give_up` returns true. `give_up` is called after
+    /// each change of the clock. Returns true if the clock shows `at`. Another thread than that of
+    /// the other functions calls this one.
+    fn wait_for(&self, at: Instant<Virtual>, give_up: &dyn Fn() -> bool) -> bool;
+
+    /// Makes [`Self::wait_for`] call `give_up`.
+    fn wake(&self);
 
     /// Stops the clock and the processes permanently.
     fn halt(&self);

@@ -26,13 +26,13 @@ use timeloom_time::{Dilation, Duration, Instant, Virtual};
 use tracing::debug;
 
 use self::halted::Refusal;
-use self::threads::{listen, listen_to_group, obey};
+use self::threads::{claim_stops, listen, listen_to_group, obey};
 use super::group;
 use super::seal::{BusKey, Unopened};
 use super::testbed::AgreedTestbed;
 use super::timeline::CommonTimeline;
 use crate::testbed::TestbedError;
-use crate::wire::{AwaitedMachine, Cause, DilatingWire, HaltReason, MachineWire, Wire, wait_or};
+use crate::wire::{AgreedWire, AwaitedMachine, Cause, HaltReason, MachineWire, Wire, wait_or};
 
 /// Another host on the line, as configured.
 #[derive(Clone, Debug)]
@@ -72,6 +72,8 @@ struct Shared {
     state: Mutex<State>,
     changed: Condvar,
     refused: AtomicU64,
+    /// Number of common resumptions that this machine has carried out.
+    resumptions: AtomicU64,
     ended: AtomicBool,
 }
 
@@ -94,11 +96,14 @@ struct State {
     orders: Option<Sender<(u64, HostOrder)>>,
 }
 
-/// Reasons why this machine claims the line between machines: a hold, or a wire that is high.
+/// Reasons why this machine claims the line between machines: a hold, a wire that is high, or an
+/// agreed stop that is reached.
 #[derive(Default)]
 struct Claims {
     hold: bool,
     wire: bool,
+    /// True if the clock has reached the agreed stop, and no pause was granted there yet.
+    stop: bool,
     /// True if the member has been informed of the claim.
     told: bool,
     /// Number of the present claim, so that a grant for an earlier claim is not used for a later
@@ -243,6 +248,7 @@ impl BoundSocket {
             }),
             changed: Condvar::new(),
             refused: AtomicU64::new(0),
+            resumptions: AtomicU64::new(0),
             ended: AtomicBool::new(false),
         });
         shared.tell(|_, _| ());
@@ -250,6 +256,8 @@ impl BoundSocket {
         spawn("bus-orders", move || obey(&its, &to_do))?;
         let its = Arc::clone(&shared);
         spawn("bus-network", move || listen(&its))?;
+        let its = Arc::clone(&shared);
+        spawn("bus-stops", move || claim_stops(&its))?;
         if let Some((socket, _)) = self.group {
             let its = Arc::clone(&shared);
             spawn("bus-group", move || listen_to_group(&its, &socket))?;
@@ -326,6 +334,8 @@ impl MachineWire for Udp {
     fn end(&self) {
         self.0.ended.store(true, Ordering::SeqCst);
         self.0.lock().orders = None;
+        self.0.changed.notify_all();
+        self.0.testbed.wake();
     }
 
     fn awaited(&self) -> Vec<AwaitedMachine> {
@@ -352,18 +362,35 @@ impl Wire for Udp {
         Ok(())
     }
 
-    fn dilating(&self) -> Option<&dyn DilatingWire> {
+    fn agreed(&self) -> Option<&dyn AgreedWire> {
         Some(self)
     }
 }
 
-impl DilatingWire for Udp {
+impl AgreedWire for Udp {
     fn dilate(&self, dilation: Dilation) -> Result<(), TestbedError> {
         let accepted = self.0.tell(|member, _| member.dilate(dilation));
         accepted.then_some(()).ok_or_else(|| {
             let halted = self.halted().map(TestbedError::from);
             halted.unwrap_or_else(|| TestbedError::new("this machine does not hold the pause"))
         })
+    }
+
+    fn stop_at(&self, at: Instant<Virtual>) -> Result<(), TestbedError> {
+        let accepted = self.0.tell(|member, _| member.stop_at(at));
+        accepted.then_some(()).ok_or_else(|| {
+            let halted = self.halted().map(TestbedError::from);
+            halted.unwrap_or_else(|| {
+                let at = at - Instant::ZERO;
+                TestbedError::new(format!(
+                    "{at} is in the past, or this machine does not hold"
+                ))
+            })
+        })
+    }
+
+    fn forget_stop(&self) {
+        self.0.tell(Member::forget_stop);
     }
 
     fn wait_for_end_of(
@@ -388,6 +415,11 @@ impl Shared {
         self.state.lock()
     }
 
+    /// Returns true if this machine has no further part in the run.
+    fn is_over(&self, state: &State) -> bool {
+        state.halted.is_some() || self.ended.load(Ordering::SeqCst)
+    }
+
     fn wait(&self, over: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
         let mut state = self.lock();
         self.changed.wait_while(&mut state, |state| !over(state));
@@ -405,7 +437,7 @@ impl Shared {
         let mut state = self.lock();
         let claims = &mut state.claims;
         change(claims);
-        let claimed = claims.hold || claims.wire;
+        let claimed = claims.hold || claims.wire || claims.stop;
         if claimed == claims.told {
             // Other hosts may still have to be informed that this machine drives the wire.
             return self.tell_of(&mut state, Member::wake);

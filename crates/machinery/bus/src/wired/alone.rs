@@ -15,7 +15,7 @@ use timeloom_time::{Dilation, Duration, Instant, Virtual, Wall};
 use super::line::{LineEvent, LineFault, LineSettings};
 use super::monitor::{LineListener, LineMonitor};
 use super::pins::Pins;
-use crate::agreed::AgreedTestbed;
+use crate::agreed::{AgreedTestbed, LocalResumption};
 use crate::testbed::TestbedError;
 use crate::wire::{Cause, HaltReason, MachineWire, Wire, wait_or};
 
@@ -187,7 +187,13 @@ impl Shared {
         };
         let since = edge + after - std::mem::take(&mut state.owed);
         state.runs = Some((at, since));
-        if let Err(error) = self.testbed.resume(at, since, Dilation::ONE) {
+        let resumption = LocalResumption {
+            from: at,
+            at: since,
+            dilation: Dilation::ONE,
+            until: Instant::FAR_FUTURE,
+        };
+        if let Err(error) = self.testbed.resume(resumption) {
             self.fail(state, error.to_string());
         }
     }

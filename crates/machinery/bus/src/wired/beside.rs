@@ -17,7 +17,7 @@ use super::monitor::{LineListener, LineMonitor, NetworkView};
 use super::pins::Pins;
 use crate::agreed::Udp;
 use crate::testbed::TestbedError;
-use crate::wire::{AwaitedMachine, Cause, DilatingWire, HaltReason, MachineWire, Wire};
+use crate::wire::{AgreedWire, AwaitedMachine, Cause, HaltReason, MachineWire, Wire};
 
 /// This machine's end of a wired line that has a network beside it.
 pub struct NetworkedWire {
@@ -116,8 +116,8 @@ impl Wire for NetworkedWire {
         self.udp.lower(cause, frozen)
     }
 
-    fn dilating(&self) -> Option<&dyn DilatingWire> {
-        self.udp.dilating()
+    fn agreed(&self) -> Option<&dyn AgreedWire> {
+        self.udp.agreed()
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration as StdDuration;
 
 use timeloom_agreement::{LeadMode, OnSilence, Settings};
 use timeloom_bus::{
-    BoundSocket, BusKey, BusPeer, DilatingWire, MachineTimeline, MachineWire, Udp, Wire,
+    AgreedWire, BoundSocket, BusKey, BusPeer, MachineTimeline, MachineWire, Udp, Wire,
 };
 use timeloom_random::SplitMix64;
 use timeloom_test_support::{eventually, own_address};
@@ -220,6 +220,70 @@ fn all_machines_change_their_rate_at_one_instant() {
     assert_eq!(of(0).2, [&[Dilation::ONE][..], &dilations].concat());
     let lost = |relay: &Relay| relay.lost.load(Ordering::SeqCst) > 0;
     assert!(relays.iter().any(lost));
+    ends.iter().for_each(Udp::end);
+}
+
+/// The machines request stops in turn, and pauses in between. All must stop at exactly the
+/// instants, although datagrams are lost, duplicated, delayed and forged, and stay there until the
+/// machine has withdrawn its request.
+#[test]
+fn all_machines_stop_at_a_requested_instant() {
+    let (ends, clocks, _relays) = line();
+    for end in &ends {
+        end.wait_for_start().expect("all are there");
+    }
+    for turn in 0..6_usize {
+        let end = &ends[turn % 3];
+        let at = end.raise(CAUSE).expect("the line");
+        let stop = at + Duration::from_ms(20 + 10 * turn as i64);
+        let refused = end.stop_at(at).expect_err("it is not after the pause");
+        assert!(refused.to_string().contains("in the past"), "{refused}");
+        end.stop_at(stop).expect("the pause is held");
+        end.lower(CAUSE, at).expect("it goes on");
+        if turn % 2 == 1 {
+            // A pause of another machine in between does not lose the stop.
+            let other = &ends[(turn + 1) % 3];
+            let between = other.raise(CAUSE).expect("the line");
+            assert!(between <= stop, "{between:?} {stop:?}");
+            other.lower(CAUSE, between).expect("it goes on");
+        }
+        for clock in &clocks {
+            eventually("it stops", || clock.state().stands == Some(stop));
+        }
+        thread::sleep(StdDuration::from_millis(30));
+        for clock in &clocks {
+            assert_eq!(clock.state().stands, Some(stop), "until it is withdrawn");
+        }
+        assert_eq!(end.raise(CAUSE).expect("the line"), stop);
+        end.forget_stop();
+        end.lower(CAUSE, stop).expect("it goes on");
+        for clock in &clocks {
+            eventually("it goes on", || clock.state().stands.is_none());
+        }
+    }
+    assert!(ends.iter().all(|end| end.halted().is_none()));
+    ends.iter().for_each(Udp::end);
+}
+
+/// A stop whose machine has forgotten it holds nothing up: all pause there, and go on.
+#[test]
+fn a_forgotten_stop_is_passed() {
+    let (ends, clocks, _relays) = line();
+    for end in &ends {
+        end.wait_for_start().expect("all are there");
+    }
+    let at = ends[0].raise(CAUSE).expect("the line");
+    let stop = at + Duration::from_ms(30);
+    ends[0].stop_at(stop).expect("the pause is held");
+    ends[0].lower(CAUSE, at).expect("it goes on");
+    for clock in &clocks {
+        eventually("it goes on", || clock.state().went.len() > 1);
+    }
+    ends[0].forget_stop();
+    for clock in &clocks {
+        eventually("it goes on", || clock.state().went.len() > 2);
+        assert_eq!(clock.state().stood.last(), Some(&stop));
+    }
     ends.iter().for_each(Udp::end);
 }
 

@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration as StdDuration;
 
-use timeloom_bus::{AgreedTestbed, Cause, TestbedError};
+use timeloom_bus::{AgreedTestbed, Cause, LocalResumption, TestbedError};
 use timeloom_sys::wall_now;
 use timeloom_time::{ClockMap, Dilation, Duration, Instant, Virtual, Wall};
 
@@ -17,11 +17,12 @@ pub(crate) const CAUSE: Cause<'static> = Cause {
 #[derive(Default)]
 pub(crate) struct Clock(Mutex<State>);
 
-#[derive(Default)]
 pub(crate) struct State {
     /// Wall time and virtual time at which the clock last continued; `None` while it is stopped.
     pub(crate) goes: Option<(Instant<Wall>, Instant<Virtual>)>,
     ceiling: Option<Instant<Virtual>>,
+    /// Agreed stop since the clock last continued.
+    until: Instant<Virtual>,
     pub(crate) stands: Option<Instant<Virtual>>,
     /// Virtual instants of all pauses.
     pub(crate) stood: Vec<Instant<Virtual>>,
@@ -32,6 +33,22 @@ pub(crate) struct State {
     pub(crate) halted: bool,
     /// Dilation that the clock cannot have.
     pub(crate) refuses: Option<Dilation>,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            goes: None,
+            ceiling: None,
+            until: Instant::FAR_FUTURE,
+            stands: None,
+            stood: Vec::new(),
+            went: Vec::new(),
+            dilations: Vec::new(),
+            halted: false,
+            refuses: None,
+        }
+    }
 }
 
 impl State {
@@ -64,6 +81,7 @@ impl AgreedTestbed for Clock {
         let mut state = self.state();
         let shows = state.shows();
         let ceiling = at_least.map_or(shows + lead, |at_least| at_least.max(shows));
+        let ceiling = state.ceiling.map_or(ceiling, |stop| ceiling.min(stop));
         state.ceiling = Some(ceiling);
         Ok(ceiling)
     }
@@ -72,6 +90,7 @@ impl AgreedTestbed for Clock {
         let ahead = {
             let mut state = self.state();
             assert!(state.shows() <= at, "past {at:?} already");
+            assert!(at <= state.until, "past the stop {:?}", state.until);
             state.ceiling = Some(at);
             let dilation = state.dilations.last().map_or(1.0, |it| it.factor());
             (at - state.shows()).as_ns() as f64 * dilation
@@ -83,12 +102,13 @@ impl AgreedTestbed for Clock {
         Ok(())
     }
 
-    fn resume(
-        &self,
-        from: Instant<Virtual>,
-        at: Instant<Wall>,
-        dilation: Dilation,
-    ) -> Result<(), TestbedError> {
+    fn resume(&self, resumption: LocalResumption) -> Result<(), TestbedError> {
+        let LocalResumption {
+            from,
+            at,
+            dilation,
+            until,
+        } = resumption;
         if self.state().refuses == Some(dilation) {
             return Err(TestbedError::new("this clock cannot be so fast"));
         }
@@ -97,11 +117,25 @@ impl AgreedTestbed for Clock {
         }
         let mut state = self.state();
         assert_eq!(state.stands, Some(from), "no jump");
-        (state.goes, state.stands, state.ceiling) = (Some((at, from)), None, None);
+        (state.goes, state.stands) = (Some((at, from)), None);
+        state.ceiling = (until < Instant::FAR_FUTURE).then_some(until);
+        state.until = until;
         state.went.push(at);
         state.dilations.push(dilation);
         Ok(())
     }
+
+    fn wait_for(&self, at: Instant<Virtual>, give_up: &dyn Fn() -> bool) -> bool {
+        while self.state().shows() < at {
+            if give_up() {
+                return false;
+            }
+            thread::sleep(StdDuration::from_micros(200));
+        }
+        true
+    }
+
+    fn wake(&self) {}
 
     fn halt(&self) {
         self.state().halted = true;

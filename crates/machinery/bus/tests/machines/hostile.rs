@@ -10,13 +10,13 @@ use std::time::Duration as StdDuration;
 
 use timeloom_agreement::{Settings, TimelineReading};
 use timeloom_bus::{
-    AgreedTestbed, BoundSocket, BusKey, BusPeer, CommonTimeline, MachineTimeline, MachineWire,
-    TestbedError, Udp, Wire,
+    AgreedTestbed, BoundSocket, BusKey, BusPeer, CommonTimeline, LocalResumption, MachineTimeline,
+    MachineWire, TestbedError, Udp, Wire,
 };
 use timeloom_clock::TimelineTime;
 use timeloom_random::SplitMix64;
 use timeloom_test_support::{eventually, own_address};
-use timeloom_time::{Dilation, Duration, Instant, Virtual, Wall};
+use timeloom_time::{Duration, Instant, Virtual, Wall};
 
 use crate::agreed::{listen, settings};
 use crate::clock::{CAUSE, Clock};
@@ -219,14 +219,15 @@ impl AgreedTestbed for Stubborn {
         Err(TestbedError::new("no"))
     }
 
-    fn resume(
-        &self,
-        _: Instant<Virtual>,
-        _: Instant<Wall>,
-        _: Dilation,
-    ) -> Result<(), TestbedError> {
+    fn resume(&self, _: LocalResumption) -> Result<(), TestbedError> {
         Err(TestbedError::new("no"))
     }
+
+    fn wait_for(&self, _: Instant<Virtual>, _: &dyn Fn() -> bool) -> bool {
+        false
+    }
+
+    fn wake(&self) {}
 
     fn halt(&self) {}
 }

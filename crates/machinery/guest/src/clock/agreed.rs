@@ -15,16 +15,17 @@ use super::{ChangeKind, Clock, compose};
 
 impl Clock {
     /// Limits the clock to `at_least`, or, if that is `None`, to `lead` after its present time. The
-    /// bound is not lower than the present time, and not higher than the clock's end. Returns the
-    /// bound; no reader sees a later instant.
+    /// bound is not lower than the present time, and not higher than the clock's end and than a
+    /// bound in force. Returns the bound; no reader sees a later instant.
     pub fn bound_at(&self, lead: Duration, at_least: Option<Instant<Virtual>>) -> Instant<Virtual> {
         let mut state = self.lock();
         let calibration = state.calibration.map();
         self.publish_all(&mut state, |state, ticks| {
             let shown = state.published.at(Instant::from_ticks(ticks));
-            // All clocks of a run have the same end, so no clock would reach a later bound.
-            let bound = at_least.unwrap_or(shown + lead).min(state.end);
-            state.bound = bound.max(shown);
+            // All clocks of a run have the same end and the same agreed stop, which is the bound in
+            // force, so no clock would reach a later bound.
+            let bound = at_least.unwrap_or(shown + lead);
+            state.bound = bound.min(state.end).min(state.bound).max(shown);
             state.set_ceiling();
             compose(&calibration, state, ticks, shown)
         });
@@ -56,16 +57,22 @@ impl Clock {
         });
     }
 
-    /// Removes the bound and resumes a clock that stands at `from`, or has shown nothing later, as
-    /// if it had been resumed at the wall instant `at`. The clock at once shows the time that has
-    /// passed since then. Returns the wall time since `at`.
-    pub fn resume_as_of(&self, from: Instant<Virtual>, at: Instant<Wall>) -> Duration {
+    /// Resumes a clock that stands at `from`, or has shown nothing later, as if it had been resumed
+    /// at the wall instant `at`. The clock at once shows the time that has passed since then. The
+    /// bound is `until` from now on; [`Instant::FAR_FUTURE`] for none. Returns the wall time since
+    /// `at`.
+    pub fn resume_as_of(
+        &self,
+        from: Instant<Virtual>,
+        at: Instant<Wall>,
+        until: Instant<Virtual>,
+    ) -> Duration {
         while wall_now() < at {
             std::hint::spin_loop();
         }
         let mut state = self.lock();
         let rate = state.going();
-        state.bound = Instant::FAR_FUTURE;
+        state.bound = until;
         state.set_ceiling();
         state.map = ClockMap::new(at, from, rate);
         let calibration = state.calibration.map();
@@ -156,7 +163,7 @@ mod tests {
         std::thread::sleep(std::time::Duration::from_millis(5));
         assert_eq!(clock.now(), end);
         assert_eq!(clock.pause(), end);
-        clock.resume_as_of(end, wall_now());
+        clock.resume_as_of(end, wall_now(), Instant::FAR_FUTURE);
         std::thread::sleep(std::time::Duration::from_millis(5));
         assert_eq!(clock.now(), end, "without a bound it is still the end");
         assert_eq!(clock.reckon().virtual_time, end - Instant::ZERO);
@@ -189,7 +196,7 @@ mod tests {
             assert!(clock.wait_until(bound, || false));
             assert_eq!(clock.pause(), bound);
             let at = wall_now() + Duration::from_ms(round % 3 * 2 - 1);
-            let late = clock.resume_as_of(bound, at);
+            let late = clock.resume_as_of(bound, at, Instant::FAR_FUTURE);
             assert!(!late.is_negative());
             let before = wall_now();
             let shown = clock.now();
@@ -202,6 +209,25 @@ mod tests {
             );
             assert!(!clock.is_paused());
         }
+    }
+
+    /// A clock does not pass the stop with which it was resumed, also if it is paused before, and
+    /// passes it after the next resumption.
+    #[test]
+    fn the_clock_stops_where_it_was_agreed() {
+        let clock = clock();
+        let first = clock.bound_at(Duration::from_us(100), None);
+        assert!(clock.wait_until(first, || false));
+        assert_eq!(clock.pause(), first);
+        let until = first + Duration::from_ms(20);
+        clock.resume_as_of(first, wall_now(), until);
+        assert_eq!(clock.bound_at(Duration::from_s(1), None), until);
+        assert!(clock.wait_until(until, || false));
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        assert_eq!(clock.now(), until);
+        assert_eq!(clock.pause(), until);
+        clock.resume_as_of(until, wall_now(), Instant::FAR_FUTURE);
+        assert!(clock.wait_until(until + Duration::from_ms(1), || false));
     }
 
     /// A clock whose dilation is changed while it stands continues with the new one from the agreed
@@ -217,7 +243,7 @@ mod tests {
             let at = wall_now() + Duration::from_ms(2);
             std::thread::sleep(std::time::Duration::from_millis(1));
             assert_eq!(clock.now(), bound, "it stands");
-            clock.resume_as_of(bound, at);
+            clock.resume_as_of(bound, at, Instant::FAR_FUTURE);
             std::thread::sleep(std::time::Duration::from_millis(20));
             let dilation = clock.check_dilation(factor).expect("a dilation");
             let line = ClockMap::<Wall, Virtual>::new(at, bound, dilation.rate());

@@ -27,6 +27,27 @@ impl Clock {
     /// Fails if the clock has reached `target` already, or if another stop was requested.
     pub(crate) fn stop_at(&self, target: Instant<Virtual>) -> Result<Stop, GuestError> {
         let mut state = self.lock();
+        self.is_possible(&state, target)?;
+        state.stop = Some(target);
+        self.publish_ceiling(&mut state);
+        if state.stop.is_none() {
+            return Err(is_past(target, self.now()));
+        }
+        // Threads that wait for an instant after the stop now wait for the next change of the
+        // clock.
+        self.changed.notify_all();
+        Ok(Stop(self.stops.load(Ordering::SeqCst)))
+    }
+
+    /// Checks that [`Self::stop_at`] is possible for `target` now.
+    ///
+    /// # Errors
+    /// As for [`Self::stop_at`].
+    pub(crate) fn check_stop(&self, target: Instant<Virtual>) -> Result<(), GuestError> {
+        self.is_possible(&self.lock(), target)
+    }
+
+    fn is_possible(&self, state: &State, target: Instant<Virtual>) -> Result<(), GuestError> {
         if let Some(stop) = state.stop {
             return Err(GuestError::Usage(format!(
                 "the session runs until {} already (`timeloom pause` ends that)",
@@ -40,26 +61,11 @@ impl Clock {
                 shown(state.end)
             )));
         }
-        let past = |now| {
-            GuestError::Usage(format!(
-                "{} is in the past: the session's clock shows {}",
-                shown(target),
-                shown(now)
-            ))
-        };
         let now = self.now();
-        if now >= target {
-            return Err(past(now));
+        match now >= target {
+            true => Err(is_past(target, now)),
+            false => Ok(()),
         }
-        state.stop = Some(target);
-        self.publish_ceiling(&mut state);
-        if state.stop.is_none() {
-            return Err(past(self.now()));
-        }
-        // Threads that wait for an instant after the stop now wait for the next change of the
-        // clock.
-        self.changed.notify_all();
-        Ok(Stop(self.stops.load(Ordering::SeqCst)))
     }
 
     /// Returns true if this stop was cancelled before the clock was stopped for it.
@@ -117,6 +123,14 @@ impl Clock {
         let since = self.lock().paused_since?;
         Some(wall_now() - since)
     }
+}
+
+fn is_past(target: Instant<Virtual>, now: Instant<Virtual>) -> GuestError {
+    GuestError::Usage(format!(
+        "{} is in the past: the session's clock shows {}",
+        shown(target),
+        shown(now)
+    ))
 }
 
 fn shown(at: Instant<Virtual>) -> String {

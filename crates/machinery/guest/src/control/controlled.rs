@@ -47,11 +47,11 @@ pub trait Controlled: Send + Sync {
              `timeloom run` and `timeloom agent` make sessions with one",
         ))
     }
-    /// Prepares the sessions with which this one shares the order of events to run until `target`:
-    /// they are paused, with a stop at that instant, until [`Self::resume`].
+    /// Prepares the sessions whose time is shared with this one to run until `target`: they are
+    /// paused, with a stop at that instant, until [`Self::resume`].
     ///
     /// # Errors
-    /// Fails if this session cannot be paused.
+    /// Fails if this session cannot be paused, or if the pause is at or after `target`.
     fn share_stop(&self, _target: Instant<Virtual>) -> Result<(), HoldError> {
         Ok(())
     }

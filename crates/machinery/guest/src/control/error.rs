@@ -100,8 +100,8 @@ pub(crate) enum Refusal {
     #[error("`enter` must be the first request of a connection, and its last")]
     EnterAlone,
     #[error(
-        "the pauses of this session are agreed on with other machines, \
-         so its clock cannot be changed alone; `timeloom pause`, `hold` and `dilate` act on all"
+        "the pauses of this session are agreed on with other machines, so a single host cannot be \
+         paused, stepped or dilated; without `--host` the command acts on all machines"
     )]
     Agreed,
     /// The client requested a hold on a connection that already has another purpose.

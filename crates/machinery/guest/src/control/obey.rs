@@ -102,11 +102,7 @@ fn carry_out<C: Controlled>(
 ) -> Result<Option<Duration>, Refusal> {
     let held = controlled.upgrade().ok_or(Refusal::Ended)?;
     let session = held.session();
-    let changes_the_clock = matches!(
-        request,
-        Request::Step { .. } | Request::RunUntil { .. } | Request::Host { .. }
-    );
-    if changes_the_clock && held.is_agreed() {
+    if matches!(request, Request::Host { .. }) && held.is_agreed() {
         return Err(Refusal::Agreed);
     }
     match request {

@@ -23,16 +23,30 @@ pub fn run_until<C: Controlled>(
     controlled: &Weak<C>,
     target: Instant<Virtual>,
 ) -> Result<Duration, RunUntilError> {
-    let go = |session: &C| {
-        session.share_stop(target)?;
-        match session.is_held() {
-            true => session.resume(),
-            false => Ok(()),
-        }
+    let session = controlled.upgrade().ok_or(RunUntilError::Ended)?;
+    session.session().clock().check_stop(target)?;
+    let was_held = session.is_held();
+    // The clock's own stop comes afterwards: an agreed pause may be at a later instant.
+    let shared = session.share_stop(target);
+    drop(session);
+    let go = |session: &C| match session.is_held() {
+        true => session.resume(),
+        false => Ok(()),
     };
-    let travelled = travel(controlled, target, go, C::pause, || false);
+    let travelled = match shared {
+        Ok(()) => travel(controlled, target, go, C::pause, || false),
+        Err(error) => Err(error.into()),
+    };
     if let Some(session) = controlled.upgrade() {
         session.end_shared_stop();
+        // A run that could not begin leaves the session as it was.
+        let could_not = matches!(
+            travelled,
+            Err(RunUntilError::Session(_) | RunUntilError::Hold(_))
+        );
+        if could_not && !was_held && session.is_held() {
+            session.resume()?;
+        }
     }
     match travelled? {
         Some(stood_for) => Ok(stood_for),

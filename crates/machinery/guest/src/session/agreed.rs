@@ -37,8 +37,9 @@ impl Session {
     }
 
     /// Resumes clock and processes at the wall instant `at`, after waiting for it; the clock
-    /// continues from `from` with this dilation as if it had been resumed at exactly `at`. Returns
-    /// the delay of the actual resumption after `at`.
+    /// continues from `from` with this dilation as if it had been resumed at exactly `at`, and does
+    /// not pass `until` before the next pause. Returns the delay of the actual resumption after
+    /// `at`.
     ///
     /// # Errors
     /// Fails if the clock cannot have this dilation, or if the processes cannot be resumed.
@@ -47,6 +48,7 @@ impl Session {
         from: Instant<Virtual>,
         at: Instant<Wall>,
         dilation: Dilation,
+        until: Instant<Virtual>,
     ) -> Result<Duration, GuestError> {
         if self.clock.dilation() != dilation.factor() {
             self.dilate(dilation.factor())?;
@@ -56,7 +58,7 @@ impl Session {
         if !left.is_negative() {
             std::thread::sleep(std::time::Duration::from_nanos(left.as_ns() as u64));
         }
-        let late = self.clock.resume_as_of(from, at);
+        let late = self.clock.resume_as_of(from, at, until);
         self.supervisor.freezer.thaw()?;
         Ok(late)
     }

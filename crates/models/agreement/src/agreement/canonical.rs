@@ -1,7 +1,7 @@
 //! Reduction of an agreement to the parts that can still have an effect, for the exhaustive search.
 //! `explore::canonical` gives the reasons.
 
-use timeloom_time::{Dilation, Duration, Instant};
+use timeloom_time::{Dilation, Duration, Instant, Virtual};
 
 use super::{Agreement, Own};
 use crate::hosts::{HostId, Hosts};
@@ -136,8 +136,12 @@ impl Agreement {
         match &mut self.stage {
             Own::Joining | Own::Running | Own::Proposing | Own::Stopped(_) => {}
             Own::Closing(at) | Own::Bound(at) | Own::Standing(at) => *at = *at - span,
-            Own::Ready(at, vote) => (*at, vote.go) = (*at - span, vote.go - span),
+            Own::Ready(at, vote) => {
+                *at = *at - span;
+                vote.shift(span);
+            }
         }
+        shift_stop(&mut self.stop, span);
         self.resumed.shift(span);
         self.peers
             .values_mut()
@@ -150,4 +154,12 @@ const NOTHING: Resumption = Resumption {
     from: Instant::ZERO,
     at: Instant::ZERO,
     dilation: Dilation::ONE,
+    until: Instant::FAR_FUTURE,
 };
+
+/// Moves an instant at which clocks are to stop, if there is one.
+pub(crate) fn shift_stop(stop: &mut Instant<Virtual>, span: Duration) {
+    if *stop != Instant::FAR_FUTURE {
+        *stop = *stop - span;
+    }
+}

@@ -96,13 +96,18 @@ impl Agreement {
             self.claim = Claim::Granted;
             self.orders.push_back(HostOrder::Grant { at });
         }
-        if held {
+        // A stop that this host requested is reached, and its claim has not been made yet.
+        let is_due = self.stop <= at;
+        #[cfg(test)]
+        let is_due = is_due && !self.is_flawed(crate::explore::Flaw::VoteAtStop);
+        if held || is_due {
             return false;
         }
         let vote = Vote {
             go: soonest,
             joiners: self.joiners.without(self.members),
             dilation: self.requested,
+            stop: self.stop,
         };
         self.stage = Own::Ready(at, vote);
         true
@@ -144,6 +149,7 @@ impl Agreement {
             from: at,
             at: all.go,
             dilation: all.dilation.unwrap_or(self.dilation),
+            until: all.stop,
         };
         #[cfg(test)]
         let resumed = self.with_flaw(resumed, vote);
@@ -230,6 +236,10 @@ impl Agreement {
             },
             Some(Flaw::OwnDilation) => Resumption {
                 dilation: own.dilation.unwrap_or(self.dilation),
+                ..resumed
+            },
+            Some(Flaw::OwnStop) => Resumption {
+                until: own.stop,
                 ..resumed
             },
             Some(Flaw::LateDilation) if self.me.number() == 0 => Resumption {

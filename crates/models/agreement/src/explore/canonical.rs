@@ -34,8 +34,8 @@
 use timeloom_time::{Duration, Instant};
 
 use super::world::{Agreed, Agreements};
-use crate::agreement::HostOrder;
-use crate::record::{HostRecord, PauseStage, Resumption};
+use crate::agreement::{HostOrder, shift_stop};
+use crate::record::{HostRecord, PauseStage, Resumption, Vote};
 
 /// Pause number to which later pauses are reduced: the first at which no instant is zero.
 pub(super) const FIRST: u64 = 2;
@@ -59,6 +59,14 @@ impl Resumption {
         if self.at != Instant::ZERO {
             (self.from, self.at) = (self.from - span, self.at - span);
         }
+        shift_stop(&mut self.until, span);
+    }
+}
+
+impl Vote {
+    pub(crate) fn shift(&mut self, span: Duration) {
+        self.go = self.go - span;
+        shift_stop(&mut self.stop, span);
     }
 }
 
@@ -75,7 +83,10 @@ impl HostRecord {
                 before.shift(span);
             }
             PauseStage::Bound { at } | PauseStage::Standing { at } => *at = *at - span,
-            PauseStage::Ready { at, vote } => (*at, vote.go) = (*at - span, vote.go - span),
+            PauseStage::Ready { at, vote } => {
+                *at = *at - span;
+                vote.shift(span);
+            }
         }
     }
 }

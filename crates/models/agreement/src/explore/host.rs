@@ -7,7 +7,7 @@ use timeloom_time::{Dilation, Duration, Instant, Virtual};
 
 use super::search::Scope;
 use super::{HOSTS, Wrong, id};
-use crate::agreement::{Agreement, HostOrder};
+use crate::agreement::{Agreement, HostOrder, shift_stop};
 use crate::hosts::Hosts;
 use crate::record::{HostRecord, PauseStage, Resumption};
 
@@ -23,6 +23,8 @@ pub(super) enum Step {
     Close(i8),
     /// The clock reaches the ceiling, or the host resumes.
     Act,
+    /// The clock has reached the agreed stop, and the host requests the line.
+    Reach,
     /// The host counts this crashed host as silent.
     Lost(u8),
 }
@@ -59,6 +61,13 @@ pub(super) struct Host {
     dilates: bool,
     /// Dilation that the program has requested for the end of the present pause.
     requested: Option<Dilation>,
+    stops: bool,
+    /// True if the request for the line is due to a program, not to a stop.
+    is_program: bool,
+    /// Instant of the stop that a program has requested; [`Instant::FAR_FUTURE`] if there is none.
+    stop: Instant<Virtual>,
+    /// Agreed instant that the clock does not pass before the next pause.
+    until: Instant<Virtual>,
 }
 
 /// Properties of a host that are visible to the world around it.
@@ -103,6 +112,10 @@ impl Host {
             crashed: false,
             dilates: scope.dilates[index],
             requested: None,
+            stops: scope.stops[index],
+            is_program: false,
+            stop: Instant::FAR_FUTURE,
+            until: Instant::FAR_FUTURE,
         }
     }
 
@@ -168,6 +181,9 @@ impl Host {
         if self.holds {
             steps.push(Step::Release);
         }
+        if self.reaches() {
+            steps.push(Step::Reach);
+        }
         match self.orders.front() {
             Some(HostOrder::Close { .. }) => steps.extend([0, 2].map(Step::Close)),
             Some(_) => steps.push(Step::Act),
@@ -180,18 +196,42 @@ impl Host {
         !self.orders.is_empty()
     }
 
+    /// Returns true if the clock may have reached the agreed stop, or if the host stands at a stop
+    /// that it has requested.
+    pub(super) fn reaches(&self) -> bool {
+        let is_at_stop = match self.runs {
+            // Later the clock stops at its ceiling, which the others receive.
+            true => {
+                let has_no_ceiling = matches!(self.record().stage, PauseStage::Running(_));
+                has_no_ceiling && self.until != Instant::FAR_FUTURE
+            }
+            false => self.shows >= self.stop,
+        };
+        self.acts() && is_at_stop && !self.asks
+    }
+
     pub(super) fn happen(&mut self, step: Step, slow: bool) -> Result<Done, Wrong> {
         let soonest = self.soonest();
         let mut done = Done::default();
         match step {
             Step::Claim => {
                 self.requests -= 1;
-                self.asks = true;
+                (self.asks, self.is_program) = (true, true);
+                self.agreement.claim(soonest);
+            }
+            Step::Reach => {
+                (self.asks, self.is_program) = (true, false);
+                if self.runs {
+                    self.shows = self.until;
+                }
                 self.agreement.claim(soonest);
             }
             Step::Release => {
                 if self.dilates {
                     self.dilate()?;
+                }
+                if self.stops && self.is_program {
+                    self.request_stop()?;
                 }
                 (self.asks, self.holds) = (false, false);
                 self.agreement.release(soonest);
@@ -241,6 +281,17 @@ impl Host {
         Ok(())
     }
 
+    /// Requests a stop that falls among the instants of the next pause.
+    fn request_stop(&mut self) -> Result<(), Wrong> {
+        let next = self.agreement.record().pause as i64 + 1;
+        let stop = Instant::from_ns(10 * next + 1);
+        if !self.agreement.stop_at(stop) {
+            return Err(format!("host {} holds and cannot stop", self.index));
+        }
+        self.stop = stop;
+        Ok(())
+    }
+
     fn close(&mut self, more: i64, done: &mut Done) -> Result<(), Wrong> {
         let soonest = self.soonest();
         let Some(HostOrder::Close { at_least }) = self.orders.pop_front() else {
@@ -248,7 +299,8 @@ impl Host {
         };
         done.closed = true;
         let next = self.agreement.record().pause as i64 + 1;
-        self.shows = Instant::from_ns(10 * next + more);
+        let shows = Instant::from_ns(10 * next + more).max(self.shows);
+        self.shows = shows.min(self.until);
         let ceiling = self.shows.max(at_least.unwrap_or(Instant::ZERO));
         self.agreement.closed(ceiling, soonest);
         Ok(())
@@ -261,6 +313,9 @@ impl Host {
             Some(HostOrder::Stand { at }) => {
                 if at < self.shows {
                     return Err(format!("host {index} is past {at:?} already"));
+                }
+                if at > self.until {
+                    return Err(format!("host {index} passes the stop {:?}", self.until));
                 }
                 (self.shows, self.runs) = (at, false);
                 self.agreement.stood(soonest);
@@ -277,7 +332,14 @@ impl Host {
                         "host {index} requested another dilation: {resumed:?}"
                     ));
                 }
+                if self.stop <= resumed.from {
+                    return Err(format!("host {index} leaves its stop {:?}", self.stop));
+                }
+                if resumed.until > self.stop || resumed.until <= resumed.from {
+                    return Err(format!("host {index} requested another stop: {resumed:?}"));
+                }
                 (self.shows, self.runs) = (resumed.from, true);
+                self.until = resumed.until;
                 let pause = match began.stage {
                     PauseStage::Closing { .. } => began.pause - 1,
                     _ => began.pause,
@@ -312,6 +374,7 @@ impl Host {
                 HostOrder::Halt(_) => {
                     self.orders.clear();
                     (self.runs, self.holds, self.requested) = (false, false, None);
+                    (self.stop, self.until) = (Instant::FAR_FUTURE, Instant::FAR_FUTURE);
                 }
                 HostOrder::Grant { at } => {
                     if self.shows != at || self.runs {
@@ -319,6 +382,10 @@ impl Host {
                         return Err(format!("host {index} holds and does not stand"));
                     }
                     self.holds = true;
+                    if self.stop <= at {
+                        self.stop = Instant::FAR_FUTURE;
+                        self.agreement.forget_stop(self.soonest());
+                    }
                 }
                 order => self.orders.push_back(order),
             }
@@ -350,6 +417,7 @@ impl Host {
             self.orders.clear();
             (self.requests, self.runs, self.shows) = (0, false, Instant::ZERO);
             self.requested = None;
+            (self.stop, self.until) = (Instant::FAR_FUTURE, Instant::FAR_FUTURE);
         }
         self.agreement.without_old_knowledge();
     }
@@ -357,6 +425,8 @@ impl Host {
     pub(super) fn shift(&mut self, by: u64, span: Duration) {
         if !self.crashed {
             self.shows = self.shows - span;
+            shift_stop(&mut self.stop, span);
+            shift_stop(&mut self.until, span);
             self.agreement.shift(by, span);
         }
         self.orders.iter_mut().for_each(|order| order.shift(span));

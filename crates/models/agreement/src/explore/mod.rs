@@ -41,6 +41,10 @@ pub(crate) enum Flaw {
     ViewNotAgreed,
     /// A host resumes with the dilation that it requested itself, not with the greatest of all.
     OwnDilation,
+    /// A host runs until the stop that it requested itself, not until the earliest of all.
+    OwnStop,
+    /// A host votes for resuming at the stop that it requested, before it has claimed the line.
+    VoteAtStop,
     /// The first host changes its dilation a pause late, or never.
     LateDilation,
 }

@@ -13,6 +13,9 @@ pub(super) struct Scope {
     pub(super) requests: [usize; HOSTS],
     /// True for hosts that request a change of the dilation whenever they hold the line.
     pub(super) dilates: [bool; HOSTS],
+    /// True for hosts whose programs request a stop at a later instant whenever they release the
+    /// line.
+    pub(super) stops: [bool; HOSTS],
     /// Maximum number of hosts that crash.
     pub(super) crashes: usize,
     /// True if the last host joins late, rather than taking part from the start.

@@ -355,6 +355,7 @@ impl Stations {
         let is_heard = |queue: &u32| self.queues.get(*queue).is_empty();
         !it.acts()
             || !it.is_under_orders()
+                && !it.reaches()
                 && match self.scope.network {
                     Network::InOrder(_) => queues.iter().all(is_heard),
                     Network::AnyOrder => self.rests_with(host, newest),

@@ -8,6 +8,7 @@ use crate::agreement::OnSilence;
 const ANY: Scope = Scope {
     requests: [1, 1, 0],
     dilates: [false; 3],
+    stops: [false; 3],
     crashes: 0,
     joins: false,
     network: Network::AnyOrder,
@@ -56,6 +57,14 @@ fn found(scope: Scope) -> Found {
 fn dilating(scope: Scope) -> Scope {
     Scope {
         dilates: [true; 3],
+        ..scope
+    }
+}
+
+/// Returns the scope in which every hold of a program requests a stop.
+fn stopping(scope: Scope) -> Scope {
+    Scope {
+        stops: [true; 3],
         ..scope
     }
 }
@@ -110,6 +119,7 @@ fn states_that_are_merged_go_on_alike() {
     merges_alike(of(newest, [2, 0, 0]));
     merges_alike(dilating(of(newest, [2, 0, 0])));
     merges_alike(dilating(of(ANY, ONE)));
+    merges_alike(stopping(newest));
     merges_alike(Scope {
         slow: true,
         ..newest
@@ -177,6 +187,8 @@ fn mistakes_are_found() {
         (Flaw::ViewNotAgreed, of(RELEASES, ONE), VIEWS),
         (Flaw::OwnDilation, dilating(one), RATES),
         (Flaw::LateDilation, dilating(one), RATES),
+        (Flaw::OwnStop, stopping(one), STOPS_DIFFER),
+        (Flaw::VoteAtStop, stopping(one), "leaves its stop"),
     ] {
         let flaw = Some(flaw);
         let any = Scope {
@@ -209,6 +221,10 @@ const VIEWS: &str = "of pause|it is paused, and no host holds";
 /// Violations to expect if a host resumes at another rate: two hosts report two rates, or the host
 /// that requested a slower one notices first.
 const RATES: &str = "says Resumption|requested another dilation";
+
+/// Violations to expect if a host runs until another stop than the others: two hosts report two
+/// stops, or the host that requested the earlier one notices first.
+const STOPS_DIFFER: &str = "says Resumption|requested another stop";
 
 /// Two hosts claim the line and a third does not; any record may be lost.
 #[test]
@@ -260,6 +276,27 @@ fn all_resume_at_one_rate_after_a_crash() {
 #[test]
 fn a_late_joiner_resumes_at_the_rate_of_the_others() {
     let scope = dilating(Scope {
+        joins: true,
+        merges: false,
+        ..of(NEWEST, [1, 0, 1])
+    });
+    assert!(holds(scope) > 10_000);
+}
+
+/// Programs request stops at later instants. No clock passes the earliest of them, and no host
+/// resumes from its stop before its claim is granted.
+#[test]
+fn no_clock_passes_a_requested_stop_in_any_order() {
+    assert!(holds(stopping(of(ANY, [1, 1, 0]))) > 1_000);
+    assert!(holds(stopping(of(ANY, [2, 0, 0]))) > 1_000);
+    assert!(holds(stopping(slow([1, 1, 0]))) > 1_000);
+    assert!(holds(stopping(of(RELEASES, ONE))) > 1_000);
+}
+
+/// The third host joins while the two others run to a stop, and stops there with them.
+#[test]
+fn a_late_joiner_stops_with_the_others() {
+    let scope = stopping(Scope {
         joins: true,
         merges: false,
         ..of(NEWEST, [1, 0, 1])

@@ -63,6 +63,7 @@ mod tests {
             from: at,
             at: Instant::ZERO,
             dilation: Dilation::ONE,
+            until: Instant::FAR_FUTURE,
         });
         assert_eq!(super::state(&own, None), Some("has sent nothing yet"));
         assert_eq!(
@@ -87,6 +88,7 @@ mod tests {
                 go: Instant::ZERO,
                 joiners: Hosts::NONE,
                 dilation: None,
+                stop: Instant::FAR_FUTURE,
             },
         };
         assert_eq!(state(&record(2, false, ready)), None);

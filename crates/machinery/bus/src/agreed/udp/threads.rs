@@ -1,5 +1,5 @@
 //! Threads of one end of the line: one that receives datagrams and handles timeouts, one that
-//! receives multicasts, and one that executes orders.
+//! receives multicasts, one that executes orders, and one that claims the line at agreed stops.
 
 use std::net::UdpSocket;
 use std::sync::atomic::Ordering;
@@ -7,10 +7,12 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration as StdDuration;
 
 use timeloom_agreement::{HostOrder, Member};
+use timeloom_time::Instant;
 use tracing::debug;
 
 use super::super::seal::SEALED;
-use super::Shared;
+use super::super::testbed::LocalResumption;
+use super::{Shared, State};
 use crate::testbed::TestbedError;
 
 /// Receives datagrams, and wakes the member when it has something to do.
@@ -41,6 +43,36 @@ pub(super) fn listen_to_group(shared: &Shared, socket: &UdpSocket) {
     while !shared.ended.load(Ordering::SeqCst) {
         if let Ok((bytes, source)) = socket.recv_from(&mut buffer) {
             shared.hear(&buffer[..bytes], source);
+        }
+    }
+}
+
+/// Claims the line whenever the clock has reached an agreed stop.
+pub(super) fn claim_stops(shared: &Shared) {
+    let mut last = None;
+    loop {
+        let resumed = {
+            let is_new = |state: &State| state.resumed != last || shared.is_over(state);
+            let state = shared.wait(is_new);
+            if shared.is_over(&state) {
+                return;
+            }
+            last = state.resumed;
+            state.resumed
+        };
+        let Some(resumed) = resumed.filter(|it| it.until != Instant::FAR_FUTURE) else {
+            continue;
+        };
+        let number = shared.resumptions.load(Ordering::SeqCst);
+        let give_up = || {
+            shared.ended.load(Ordering::SeqCst)
+                || shared.resumptions.load(Ordering::SeqCst) != number
+        };
+        // A pause before the stop may have ended with another one.
+        if shared.testbed.wait_for(resumed.until, &give_up)
+            && shared.lock().resumed == Some(resumed)
+        {
+            shared.claim(|claims| claims.stop = true);
         }
     }
 }
@@ -87,16 +119,28 @@ fn obey_one(shared: &Shared, claim: u64, order: HostOrder) -> Result<(), Testbed
                 state.granted = Some(at);
                 shared.changed.notify_all();
             }
+            let is_stop = state.claims.stop;
+            drop(state);
+            // The host that requested the stop does not vote before it has claimed the line itself.
+            if is_stop {
+                shared.claim(|claims| claims.stop = false);
+            }
         }
         HostOrder::Resume(resumed) => {
             let at = shared.timeline.wall_at(resumed.at);
-            testbed.resume(resumed.from, at, resumed.dilation)?;
+            testbed.resume(LocalResumption {
+                from: resumed.from,
+                at,
+                dilation: resumed.dilation,
+                until: resumed.until,
+            })?;
             let mut state = shared.lock();
             let driven = std::mem::take(&mut state.claims.driven);
             // Before the start of time, the wire was driven for a test.
             let driven = driven && state.resumed.is_some();
             state.claims.ended = Some(driven || state.claims.ended == Some(true));
             state.resumed = Some(resumed);
+            shared.resumptions.fetch_add(1, Ordering::SeqCst);
             shared.changed.notify_all();
         }
         HostOrder::Halt(_) => testbed.halt(),
