@@ -212,6 +212,8 @@ impl ControlEndpoint {
         // a client that has noticed this may pause the run.
         let mut begun = self.begun.lock();
         let went = match &self.stepped {
+            // The first grant starts the clocks of all machines.
+            Some(_) if self.agreed => go().and_then(|()| self.stand()),
             Some(_) => self.stand(),
             None => go(),
         };
@@ -264,7 +266,10 @@ impl Stepped for ControlEndpoint {
         &self.granter().grants
     }
 
-    fn go(&self) -> Result<(), HoldError> {
+    fn go(&self, until: Instant<Virtual>) -> Result<(), HoldError> {
+        if self.agreed {
+            self.bus.stop_at(until).map_err(HoldError::other)?;
+        }
         drop(take(&self.granter().hold));
         Ok(())
     }
@@ -275,6 +280,10 @@ impl Stepped for ControlEndpoint {
         if hold.is_none() {
             let held = self.bus.hold("granter", &granter.grants.granter());
             *hold = Some(held.map_err(HoldError::other)?);
+        }
+        // The request has had its effect, and would keep the clocks of all machines here.
+        if self.agreed {
+            self.bus.forget_stop();
         }
         Ok(())
     }

@@ -130,6 +130,19 @@ pub trait MachineWire: Wire {
     /// Returns an error if the run has stopped permanently before that.
     fn wait_for_start_or(&self, give_up: &dyn Fn() -> bool) -> Result<bool, HaltReason>;
 
+    /// Holds the line from the beginning, so that virtual time does not start before the first
+    /// [`Wire::lower`]. [`Wire::raise`] then returns at once. Waits until all machines are present,
+    /// or `give_up` returns true. Returns false if the wait was given up; the line is not held then.
+    ///
+    /// # Errors
+    /// Fails if the run has stopped permanently before, or if the line does not connect machines
+    /// by a network.
+    fn hold_start_or(&self, _give_up: &dyn Fn() -> bool) -> Result<bool, HaltReason> {
+        Err(HaltReason::Line(
+            "the start of time cannot be held on a line without a network".to_owned(),
+        ))
+    }
+
     /// Returns the reason if the run has stopped permanently; `None` otherwise.
     fn halted(&self) -> Option<HaltReason>;
 

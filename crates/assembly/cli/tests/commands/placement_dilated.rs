@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Child;
+use std::process::{Child, Command};
 
 use timeloom_results::{EventRow, RunDirectory, SignalRow};
 use timeloom_test_support::wait_for;
@@ -318,3 +318,57 @@ fn a_dilated_run_steps_on_all_agents() {
     let _ = run.wait();
     drop(agents);
 }
+
+/// A simulator grants the time of agents that compute. All stop at exactly the end of each grant,
+/// and programs find no timer early.
+#[test]
+fn the_time_of_computing_agents_is_granted_at_the_first() {
+    let machines = Machines::new("spread-granted", 2);
+    let agents = machines.serving(2);
+    let [spread, _] = scenarios(&machines);
+    let duration = format!("time.duration={} s", DURATION_NS / 1_000_000_000);
+    let more = [
+        "--replace",
+        "--set",
+        "time.mode=stepped",
+        "--set",
+        &duration,
+    ];
+    let run = machines.start(&spread, &more);
+    let [first, second] = [0, 1].map(|index| machines.session(index));
+    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../python");
+    let granter = Command::new("python3")
+        .args(["-c", GRANTER, &first, &second, &DURATION_NS.to_string()])
+        .env("PYTHONPATH", python)
+        .output()
+        .expect("python3 can be started");
+    let said = String::from_utf8_lossy(&granter.stderr);
+    assert!(granter.status.success(), "{said}");
+    let steps = String::from_utf8_lossy(&granter.stdout);
+    assert_eq!(steps.trim(), "61", "6 s in steps of 99 ms {said}");
+    let (granted, _) = results(&machines, run);
+    for program in ["ticks-a", "ticks-b"] {
+        ticks(&granted, program);
+    }
+    answers_are_in_order(&granted);
+    drop(agents);
+}
+
+/// Grants steps of 99 ms to the session of the first argument, up to the instant of the third
+/// argument. After each, checks the clock of the other session. Prints the number of steps.
+const GRANTER: &str = r#"
+import sys
+from timeloom.control import Controller, Granter
+steps, end = 0, int(sys.argv[3])
+with Granter(sys.argv[1], wait_s=60) as testbed, Controller(sys.argv[2], wait_s=60) as other:
+    while testbed.standing.now_ns < end and not testbed.standing.ended:
+        until = min(testbed.standing.now_ns + 99_000_000, end)
+        testbed.grant_ns(until)
+        steps += 1
+        if until == end:
+            break
+        assert testbed.standing.now_ns == until, testbed.standing
+        there = other.state()
+        assert there.now_ns == until and there.paused, (there, until)
+print(steps)
+"#;

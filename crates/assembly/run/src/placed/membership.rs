@@ -20,7 +20,7 @@ use timeloom_fabric::{Fabric, MacAddress};
 use timeloom_guest::{Clock, HoldError, Session, SharedOrder};
 use timeloom_net::Owner;
 use timeloom_results::{Caveat, ClockAction, Remedy};
-use timeloom_scenario::{Plan, Simulated, TunnelEnd};
+use timeloom_scenario::{Mode, Plan, Simulated, TunnelEnd};
 use timeloom_time::{ClockMap, Dilation, Duration, Instant, Virtual, Wall};
 
 use super::turns::{AgentTurns, Agents, MeetError, Meeting};
@@ -262,7 +262,13 @@ impl AgentMembership {
         // This method is called only once.
         let _ = bus.wire.set(Arc::clone(&wire));
         let give_up = || interrupted.load(Ordering::SeqCst);
-        match wire.wait_for_start_or(&give_up)? {
+        // Granted time starts with the first grant.
+        let is_granter = self.whole.time.mode == Mode::Stepped && self.is_granted_time();
+        let is_open = match is_granter {
+            true => wire.hold_start_or(&give_up)?,
+            false => wire.wait_for_start_or(&give_up)?,
+        };
+        match is_open {
             true => Ok(()),
             false => {
                 bus.given_up.store(true, Ordering::SeqCst);
@@ -482,7 +488,11 @@ impl Membership for AgentMembership {
 
     fn is_granted_time(&self) -> bool {
         match &self.time {
-            AgentTime::Bus(_) => true,
+            // The others agree to stop where this one is stopped.
+            AgentTime::Bus(_) => {
+                let first = self.whole.placement.agents.keys().next();
+                first.is_some_and(|first| first == self.name.as_str())
+            }
             // The events of the others follow in order.
             AgentTime::Turns(turns) => turns.is_first(),
         }

@@ -3,7 +3,6 @@
 
 use std::net::SocketAddr;
 
-use timeloom_guest::Compute;
 use timeloom_time::Duration;
 
 use super::{Rules, at};
@@ -197,9 +196,10 @@ fn alike(rules: &mut Rules<'_>) {
     if mode != Mode::Virtual && rules.was_read(&["time", "mode"]) {
         let help = "use `mode = \"virtual\"`, or add `compute = \"none\"` to `mode = \"skip\"`";
         match (mode, plan.time.compute) {
-            (Mode::Skip | Mode::Stepped, Compute::None) => {}
-            (Mode::Skip | Mode::Stepped, Compute::Real) => {
-                let message = "the clocks of agents move together only if computing takes no time";
+            _ if plan.takes_turns() => {}
+            (Mode::Stepped, _) if !plan.time.skips() => {}
+            (Mode::Skip | Mode::Stepped, _) => {
+                let message = "the clocks of agents skip only if computing takes no time";
                 rules.broken(&["time", "mode"], message, help);
             }
             _ => {

@@ -326,6 +326,22 @@ impl MachineWire for Udp {
         shared.halted(&state).map_or(Ok(over(&state)), Err)
     }
 
+    fn hold_start_or(&self, give_up: &dyn Fn() -> bool) -> Result<bool, HaltReason> {
+        let shared = &self.0;
+        shared.claim(|claims| claims.hold = true);
+        let over = |state: &State| state.granted.is_some() || state.halted.is_some();
+        let state = wait_or(&shared.changed, shared.lock(), over, give_up);
+        if let Some(reason) = shared.halted(&state) {
+            return Err(reason);
+        }
+        let is_held = over(&state);
+        drop(state);
+        if !is_held {
+            shared.claim(|claims| claims.hold = false);
+        }
+        Ok(is_held)
+    }
+
     fn halted(&self) -> Option<HaltReason> {
         self.0.halted(&self.0.lock())
     }

@@ -80,6 +80,10 @@ impl MachineWire for NetworkedWire {
         self.udp.wait_for_start_or(give_up)
     }
 
+    fn hold_start_or(&self, give_up: &dyn Fn() -> bool) -> Result<bool, HaltReason> {
+        self.udp.hold_start_or(give_up)
+    }
+
     fn halted(&self) -> Option<HaltReason> {
         self.udp.halted()
     }

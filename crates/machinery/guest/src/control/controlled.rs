@@ -169,8 +169,8 @@ impl Controlled for Session {
 pub trait Stepped {
     /// Returns the state of the granter and the totals of its grants.
     fn grants(&self) -> &Arc<Grants>;
-    /// Releases the granter's hold on the session.
-    fn go(&self) -> Result<(), HoldError>;
+    /// Releases the granter's hold on the session, until the clock shows `until`.
+    fn go(&self, until: Instant<Virtual>) -> Result<(), HoldError>;
     /// Holds the session for the granter again.
     fn stand(&self) -> Result<(), HoldError>;
 }

@@ -152,7 +152,7 @@ fn grant<C: Controlled>(
         |session| {
             began = true;
             grants.count(true);
-            stepped(session).go()
+            stepped(session).go(target)
         },
         |session| stepped(session).stand(),
         || grants.is_over(),

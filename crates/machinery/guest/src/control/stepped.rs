@@ -4,6 +4,8 @@
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 
+use timeloom_time::{Instant, Virtual};
+
 use crate::control::controlled::{Controlled, Stepped};
 use crate::control::error::HoldError;
 use crate::control::grants::Grants;
@@ -59,7 +61,7 @@ impl Stepped for SteppedSession {
         &self.grants
     }
 
-    fn go(&self) -> Result<(), HoldError> {
+    fn go(&self, _until: Instant<Virtual>) -> Result<(), HoldError> {
         self.let_go(|holders| &mut holders.granter)
     }
 
