@@ -81,6 +81,8 @@ def _answer(cell: Cell, rows: Rows, outputs: Outputs) -> Answer:
     try:
         return Answer(cell, Kind.MEASURED, value_of(output, cell.read) / cell.per, "")
     except NoValue as error:
+        if cell.absent and output["exit"] == 0:
+            return Answer(cell, Kind.CANNOT, None, cell.absent)
         return Answer(cell, Kind.MISSING, None, f"not in the output of `{cell.command}`{_failed(output)}: {error}")
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import shlex
 import textwrap
-from itertools import groupby
 from typing import Any
 
 from . import plots
@@ -22,6 +21,9 @@ MADE = (
     "Written by `make papers` from the [list of rows](rows.toml) and the stored [output](output) of its commands. "
     "Changes belong there."
 )
+CALLS = """make papers                 # all commands: hours
+make papers QUICK=1         # their short forms: a quarter of an hour
+make papers ONLY='ptp vm'   # some of them"""
 
 
 def documents(rows: Rows, outputs: Outputs) -> dict[str, str]:
@@ -75,9 +77,10 @@ def _figure(figure: str, answered: list[Answered], rows: Rows, drawn: set[str]) 
     if whys:
         differences = [_item(f"{', '.join(whats)}: {why}.") for why, whats in whys.items()]
         parts += ["Why they differ:", "\n".join(differences)]
-    for plot, of_plot in groupby(answered, lambda one: one.row.cells[0].plot):
+    for plot in dict.fromkeys(one.row.cells[0].plot for one in answered):
         if plot in drawn:
             parts.append(f"![{rows.plots[plot].title}]({plot}.svg)")
+            of_plot = [one for one in answered if one.row.cells[0].plot == plot]
             parts += _points(rows.plots[plot].x, [one for one in of_plot if one.row.is_curve])
     return parts
 
@@ -86,8 +89,8 @@ def _cells(answered: Answered) -> list[list[str]]:
     lines, before = [], None
     for each in answered.answers:
         cell = each.cell
-        names = [cell.what, *([cell.label] if cell.label else []), *([cell.at] if cell.at else [])]
-        name = ", ".join(names) + (f" ({cell.where})" if cell.where and before is None else "")
+        name = ", ".join(filter(None, [cell.what, cell.at]))
+        name += f" ({cell.where})" if cell.where and before is None else ""
         how = _how(each)
         lines.append([name, _paper(each), _ours(each), _ratio(each), _again(how, before)])
         before = how
@@ -207,8 +210,7 @@ def _index(rows: Rows, counts: dict[str, dict[Kind, int]], outputs: Outputs) -> 
             "of the machine, and why they differ. Values that were taken from a paper are marked as *input*, and "
             "never compared."
         ),
-        "```sh\nmake papers            # all commands: hours\nmake papers QUICK=1    # short forms: a quarter of an hour\n"
-        "make papers ONLY='ptp vm'\n```",
+        f"```sh\n{CALLS}\n```",
         _table(table, numbers=len(Kind)),
         _prose(
             f"A row counts as measured if the stored output of its command has its value. {len(outputs)} of "

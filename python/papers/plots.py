@@ -1,8 +1,12 @@
-"""Plots of the pages: our points as lines, the paper's as open marks in the same colour."""
+"""Plots of the pages: our points as lines, the paper's as open marks in the same colour.
+
+A value of the paper without an x, such as a bound, is a horizontal line.
+"""
 
 from __future__ import annotations
 
 import io
+from typing import Any
 
 import matplotlib
 from matplotlib.figure import Figure
@@ -14,7 +18,7 @@ from .rows import Plot, Rows
 COLOURS = ["#1f5fa8", "#c8501e", "#2e8540", "#7a3e9d", "#8a6d00", "#555555", "#b3246b"]
 MARKS = "osD^vPX"
 #: Equal points give equal files: names inside of the file are derived from this and the content.
-STYLE = {"svg.hashsalt": "papers", "svg.fonttype": "none", "font.size": 9, "axes.spines.top": False}
+STYLE: Any = {"svg.hashsalt": "papers", "svg.fonttype": "none", "font.size": 9, "axes.spines.top": False}
 
 Points = list[tuple[float, float]]
 
@@ -41,9 +45,13 @@ def _drawn(plot: Plot, curves: list[Answered]) -> str:
             if ours:
                 axes.plot(*zip(*ours, strict=True), color=colour, marker=mark, markersize=4, label=label)
             if theirs:
-                style = {"linestyle": ":", "marker": mark, "markersize": 6, "markerfacecolor": "none"}
-                axes.plot(*zip(*theirs, strict=True), color=colour, label=f"{label}, paper", **style)
+                dots = axes.plot(*zip(*theirs, strict=True), color=colour, marker=mark, markersize=6, linestyle=":")
+                dots[0].set(markerfacecolor="none", label=f"{label}, paper")
             xs |= {x for x, _ in ours + theirs}
+            for each in one.answers:
+                if each.cell.x is None and isinstance(each.cell.paper, int | float):
+                    name = ", ".join(filter(None, [label, each.cell.at, "paper"]))
+                    axes.axhline(each.cell.paper, color=colour, linestyle=":", label=name)
         if "x" in plot.logarithmic:
             axes.set_xscale("log", base=2)
             axes.set_xticks(sorted(xs))

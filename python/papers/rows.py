@@ -10,6 +10,9 @@ is the ``key`` of the cell. A row with ``curve`` counts as one. Each cell has ex
 - ``input``: the value was taken from the paper, so that it is never compared;
 - ``cannot``: the reason for which it cannot be had here;
 - ``missing``: what it takes to measure it.
+
+With ``absent`` a measured row cannot be had on a machine on which its command leaves the value out,
+for the reason that it states.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ FOLDER = FILE.with_suffix("")
 STATED = ("input", "cannot", "missing")
 #: Keys of a cell; a row and a variant may have the others as well.
 CELL_KEYS = {"figure", "what", "at", "key", "x", "unit", "paper", "where", "plot", "label"}
-CELL_KEYS |= {"command", "read", "per", "why", *STATED}
+CELL_KEYS |= {"command", "read", "per", "why", "absent", *STATED}
 VARIANT_KEYS = CELL_KEYS | {"cells", "each"}
 ROW_KEYS = VARIANT_KEYS | {"curve", "variants"}
 
@@ -98,6 +101,8 @@ class Cell:
     read: dict[str, Any] | None
     #: Divisor that converts our unit to the paper's.
     per: float
+    #: Why a machine cannot have the value that its output lacks; empty if every machine can.
+    absent: str
     #: The kind that the row states, and the reason; None for a row with a command.
     stated: tuple[str, str] | None
     x: float | None
@@ -150,7 +155,8 @@ def parse(common: str, texts: dict[str, str]) -> Rows:
     papers = {name: _paper(name, table) for name, table in tables.get("paper", {}).items()}
     commands = {name: _command(name, table) for name, table in tables.get("command", {}).items()}
     if set(texts) != set(papers):
-        raise BadRows(f"rows/{sorted(set(texts) ^ set(papers))[0]}.toml: one file for each paper of rows.toml is needed")
+        wrong = sorted(set(texts) ^ set(papers))[0]
+        raise BadRows(f"rows/{wrong}.toml: one file for each paper of rows.toml is needed")
     rows = Rows(papers, commands, {})
     for name, paper in papers.items():
         place = f"rows/{name}.toml"
@@ -259,6 +265,7 @@ def _cell(place: str, common: dict[str, Any], own: dict[str, Any], paper: Paper,
         command=table.get("command"),
         read=_filled(table["read"], str(table.get("key", ""))) if is_measured else None,
         per=table.get("per", 1),
+        absent=table.get("absent", ""),
         stated=stated[0] if stated else None,
         x=table.get("x"),
         plot=plot,

@@ -141,6 +141,14 @@ def test_a_row_whose_value_is_not_in_the_output_is_missing_with_the_reason():
     assert "(a quick run), which ended with 3: 0 lines have metric cost_ns" in missing.reason
 
 
+def test_a_value_that_the_machine_lacks_cannot_be_had_if_the_command_succeeded():
+    text = MEASURED + 'absent = "there is no counter"\n'
+    without = {**OUTPUT, "records": []}
+    assert [one.answers[0].kind for one in answers(text, {"c": without})] == [Kind.CANNOT]
+    assert [one.answers[0].kind for one in answers(text, {"c": {**without, "exit": 1}})] == [Kind.MISSING]
+    assert [one.answers[0].kind for one in answers(text, {})] == [Kind.MISSING]
+
+
 def test_the_page_shows_paper_ours_ratio_reason_and_the_state_of_the_machine():
     page = pages.documents(listed(MEASURED), {"c": OUTPUT})["p.md"]
     assert "| cost | 4 µs | 2 µs | 0.5 | [`c`](#c) |" in page
@@ -177,10 +185,13 @@ def test_a_wrong_row_is_refused_with_the_reason(change, complaint):
 
 
 def test_cells_and_variants_share_the_keys_of_their_row():
-    text = MEASURED + """
+    text = (
+        MEASURED
+        + """
 each = [1, 2]
 variants = [{ label = "a" }, { label = "b", read = { "context.hops" = "{key}" } }]
 """
+    )
     parsed = listed(text)
     assert [cell.read for row in parsed.rows for cell in row.cells] == [
         {"metric": "cost_ns"},
@@ -255,9 +266,13 @@ def test_an_output_without_its_stamp_is_refused(tmp_path):
     assert outputs.load(tmp_path) == {"c": OUTPUT}
 
 
-def test_a_run_stores_what_the_command_prints_and_writes_with_its_stamp(tmp_path):
-    program = "import sys; print('{\"metric\": \"cost_ns\", \"value\": 7}'); print('else'); print('told', file=sys.stderr)"
-    program += "; open(sys.argv[1] + '/a.csv', 'w').write('x,y'); sys.exit(3)"
+def test_a_run_stores_the_output_and_the_files_of_a_command_with_its_stamp(tmp_path):
+    program = """import json, sys
+print(json.dumps({"metric": "cost_ns", "value": 7}))
+print("else")
+print("told", file=sys.stderr)
+open(sys.argv[1] + "/a.csv", "w").write("x,y")
+sys.exit(3)"""
     words = ["python", "-c", program, "{out}"]
     command = rows.Command("c", words, [], minutes=1, json=True, files=["*.csv"], versions=["no-such-program -v"])
     output = run(command, tmp_path / "timeloom", quick=False, scratch=tmp_path)
