@@ -5,7 +5,6 @@ A row with a command is measured if, and only if, the stored output of the comma
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from dataclasses import dataclass
 from enum import Enum
@@ -75,8 +74,7 @@ def _answer(cell: Cell, rows: Rows, outputs: Outputs) -> Answer:
     assert cell.command is not None and cell.read is not None
     output = outputs.get(cell.command)
     if output is None:
-        command = rows.commands[cell.command]
-        reason = f"command exists, not yet measured: `{shlex.join(command.words)}`"
+        reason = f"command exists, not yet measured: `{rows.commands[cell.command].shown}`"
         return Answer(cell, Kind.MISSING, None, reason)
     try:
         return Answer(cell, Kind.MEASURED, value_of(output, cell.read) / cell.per, "")

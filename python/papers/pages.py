@@ -5,14 +5,13 @@ A page is made from the rows and the stored outputs alone, so that a test can co
 
 from __future__ import annotations
 
-import shlex
 import textwrap
 from typing import Any
 
 from . import plots
 from .answers import Answer, Answered, Kind, answer, counted
 from .outputs import Outputs
-from .rows import Command, Paper, Rows
+from .rows import Command, Paper, Rows, shown
 
 WIDTH = 100
 INDEX = "README.md"
@@ -169,9 +168,9 @@ def _runs(commands: list[Command], outputs: Outputs) -> list[str]:
         parts.append(f"### {command.name}")
         output = outputs.get(command.name)
         if output is None:
-            parts += ["Not run yet:", f"```sh\n{shlex.join(command.words)}\n```"]
+            parts += ["Not run yet:", f"```sh\n{command.shown}\n```"]
         else:
-            parts += [f"```sh\n{shlex.join(output['run'])}\n```", "\n".join(_item(line) for line in _stamp(output))]
+            parts += [f"```sh\n{shown(output['run'])}\n```", "\n".join(_item(line) for line in _stamp(output))]
     return parts
 
 

@@ -72,6 +72,16 @@ class Command:
     #: Programs whose versions matter, as words that print them.
     versions: list[str]
 
+    @property
+    def shown(self) -> str:
+        """Its words for readers."""
+        return shown(self.words)
+
+
+def shown(words: list[str]) -> str:
+    """Words of a command for readers."""
+    return " ".join(words).replace("{out}", "DIRECTORY")
+
 
 @dataclass(frozen=True)
 class Plot:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from . import machine, outputs
-from .rows import ROOT, Command, Rows
+from .rows import ROOT, Command, Rows, shown
 
 #: Directory of files that commands write.
 SCRATCH = ROOT / "runs" / "papers"
@@ -34,7 +34,7 @@ def run_all(rows: Rows, timeloom: Path, quick: bool, names: Sequence[str]) -> li
         if quick and not command.quick:
             print(f"papers: {name} takes too long for a quick run and is left out", flush=True)
             continue
-        print(f"papers: {name}: {' '.join(command.quick if quick else command.words)}", flush=True)
+        print(f"papers: {name}: {shown(command.quick if quick else command.words)}", flush=True)
         output = run(command, timeloom, quick)
         outputs.store(output)
         if output["exit"] != 0:
