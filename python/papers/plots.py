@@ -10,13 +10,15 @@ from typing import Any
 
 import matplotlib
 from matplotlib.figure import Figure
-from matplotlib.ticker import ScalarFormatter
+from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter, StrMethodFormatter
 
 from .answers import Answered
 from .rows import Plot, Rows
 
 COLOURS = ["#1f5fa8", "#c8501e", "#2e8540", "#7a3e9d", "#8a6d00", "#555555", "#b3246b"]
 MARKS = "osD^vPX"
+#: So many different x, at most, are the labels of the axis.
+MOST_TICKS = 7
 #: Equal points give equal files: names inside of the file are derived from this and the content.
 STYLE: Any = {"svg.hashsalt": "papers", "svg.fonttype": "none", "font.size": 9, "axes.spines.top": False}
 
@@ -54,10 +56,14 @@ def _drawn(plot: Plot, curves: list[Answered]) -> str:
                     axes.axhline(each.cell.paper, color=colour, linestyle=":", label=name)
         if "x" in plot.logarithmic:
             axes.set_xscale("log", base=2)
+        if "x" in plot.logarithmic or len(xs) <= MOST_TICKS:
             axes.set_xticks(sorted(xs))
             axes.xaxis.set_major_formatter(ScalarFormatter())
         if "y" in plot.logarithmic:
             axes.set_yscale("log")
+            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+            axes.yaxis.set_minor_formatter(NullFormatter())
         else:
             axes.margins(y=0.1)
         axes.grid(color="#e3e5e8", linewidth=0.8)

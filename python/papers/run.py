@@ -59,7 +59,8 @@ def run(command: Command, timeloom: Path, quick: bool, scratch: Path = SCRATCH) 
     output: dict[str, Any] = {
         "command": command.name,
         "run": words,
-        "quick": quick,
+        # A command without a shorter form is run as a whole.
+        "quick": words != command.words,
         "date": date,
         "commit": _git("rev-parse", "HEAD"),
         "changed": bool(_git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs/papers")),
