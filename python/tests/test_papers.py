@@ -97,7 +97,8 @@ def test_outputs_are_of_commands_in_the_list_and_have_no_path_of_a_machine(commi
     for name, output in found.items():
         assert name in listed_rows.commands, f"output/{name}.json is of no command of rows.toml"
         command = listed_rows.commands[name]
-        assert output["run"] == (command.quick if output["quick"] else command.words), name
+        words = command.quick if output["quick"] else command.words
+        assert output["run"] == words, f"output/{name}.json is of another command: run it again"
         assert not re.search(r"/(home|root|work|Users)/", json.dumps(output)), name
 
 
