@@ -17,8 +17,8 @@ WIDTH = 100
 INDEX = "README.md"
 NO_VALUE = "–"
 MADE = (
-    "Written by `make papers` from the [list of rows](rows.toml) and the stored [output](output) of its commands. "
-    "Changes belong there."
+    "Written by `make papers` from the [commands](rows.toml), the [list of rows]({rows}), and the stored "
+    "[output](output) of the commands. Changes belong there."
 )
 CALLS = """make papers                 # all commands: hours
 make papers QUICK=1         # their short forms: a quarter of an hour
@@ -39,7 +39,7 @@ def documents(rows: Rows, outputs: Outputs) -> dict[str, str]:
 
 
 def _page(paper: Paper, rows: Rows, answered: list[Answered], outputs: Outputs, drawn: set[str]) -> str:
-    parts = [f"# {paper.title}: the paper's values and ours", _prose(MADE)]
+    parts = [f"# {paper.title}: the paper's values and ours", _prose(MADE.format(rows=f"rows/{paper.name}.toml"))]
     parts.append(_prose(f"The paper: {paper.source}. Its values were measured on {paper.hardware}."))
     parts.append(_prose(f"Rows of this page: {_counts(counted(answered))}."))
     parts.append(
@@ -203,7 +203,7 @@ def _index(rows: Rows, counts: dict[str, dict[Kind, int]], outputs: Outputs) -> 
     quick = sum(output["quick"] for output in outputs.values())
     parts = [
         "# Five papers: every figure and table beside ours",
-        _prose(MADE),
+        _prose(MADE.format(rows="rows")),
         _prose(
             "Each page has every table and figure of one paper: its value, ours, their ratio, the command, the state "
             "of the machine, and why they differ. Values that were taken from a paper are marked as *input*, and "
