@@ -8,8 +8,8 @@ A reader is a table of ``rows.toml``. By its keys it is one of
   another column, or with ``greatest`` the greatest value; of all rows, or of those that have
   ``row`` in the first column, or of the step of a staircase with so many ``flows``;
 - otherwise the JSON object of which all other keys have the given values (``a.b`` is a member of a
-  member), and in it the number at ``pointer`` (RFC 6901, ``/value`` if absent), divided by that at
-  ``over`` if given.
+  member), and in it the number at ``pointer`` (RFC 6901, ``/value`` if absent); divided by that at
+  ``over`` if given, and by the same of the object whose ``metric`` is ``base`` if given.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import io
 import math
 from typing import Any
 
-OWN_KEYS = {"pointer", "over"}
+OWN_KEYS = {"pointer", "over", "base"}
 #: Number of steps of a staircase: flows double from 1 to 64, in steps of equal length.
 STEPS = 7
 
@@ -96,11 +96,17 @@ def _in_json(records: list[dict[str, Any]], read: dict[str, Any]) -> float:
         raise NoValue(f"{len(found)} lines have {shown(wanted)}")
     value = _at(found[0], read.get("pointer", "/value"))
     if "over" in read:
-        below = _at(found[0], read["over"])
-        if not below:
-            raise NoValue(f"{read['over']} is 0 where {shown(wanted)}")
-        value /= below
+        value = _divided(value, _at(found[0], read["over"]), read)
+    if "base" in read:
+        base = {key: value for key, value in read.items() if key != "base"} | {"metric": read["base"]}
+        value = _divided(value, _in_json(records, base), read)
     return value
+
+
+def _divided(value: float, by: float, read: dict[str, Any]) -> float:
+    if not by:
+        raise NoValue(f"the divisor is 0: {shown(read)}")
+    return value / by
 
 
 def _is(record: Any, path: str, value: Any) -> bool:

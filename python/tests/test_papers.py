@@ -230,6 +230,10 @@ def test_a_json_line_is_selected_by_its_members():
     ]:
         with pytest.raises(NoValue, match=complaint):
             value_of(OUTPUT, read)
+    both = {"records": [*OUTPUT["records"], {"metric": "none_ns", "value": 500}, {"metric": "zero_ns", "value": 0}]}
+    assert value_of(both, {"metric": "cost_ns", "base": "none_ns"}) == 4
+    with pytest.raises(NoValue, match="the divisor is 0"):
+        value_of(both, {"metric": "cost_ns", "base": "zero_ns"})
     twice = {"records": OUTPUT["records"] * 2}
     with pytest.raises(NoValue, match="2 lines have"):
         value_of(twice, {"metric": "cost_ns"})
