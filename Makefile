@@ -9,7 +9,7 @@ PEERS := crates/evidence/bench/peers/Cargo.toml
 # Exact runs over MPI, which is not part of the product.
 MPI := crates/machinery/emulation/mpi/Cargo.toml
 
-.PHONY: help build demo agents-pauses skip-loss skip-cost iperf-pauses ieee13-agents test test-bridges test-variants test-sdn test-report test-serve test-faults fuzz bpf miri sanitize soak scale demand scale-engines search-agreement test-mpi test-aarch64 test-phc test-vm test-vm-memory test-vm-datapath test-agents-vm test-gpio test-foreign proof-timeline robot-cell bench lint docs test-docs deny fmt clean
+.PHONY: help build demo papers agents-pauses skip-loss skip-cost iperf-pauses ieee13-agents test test-bridges test-variants test-sdn test-report test-serve test-faults fuzz bpf miri sanitize soak scale demand scale-engines search-agreement test-mpi test-aarch64 test-phc test-vm test-vm-memory test-vm-datapath test-agents-vm test-gpio test-foreign proof-timeline robot-cell bench lint docs test-docs deny fmt clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -75,6 +75,10 @@ scale: packages-scale build ## How many hosts this machine carries: start, pause
 
 demand: packages-scale packages-test build ## What is demanded of a network and what gets across, in Mininet and here; a quarter of an hour
 	/usr/bin/python3 scripts/demand $(BINARY) runs/demand --step 4
+
+papers: packages-papers build ## Figures and tables of five papers beside ours, in docs/papers: hours; QUICK=1 a quarter of an hour; ONLY='ptp vm' some commands
+	$(CARGO) build --release --locked --manifest-path $(MPI) --target-dir target
+	PYTHONPATH=python .venv/bin/python -m papers run $(BINARY) $(ONLY) $(if $(QUICK),--quick)
 
 scale-engines: build .venv/ready ## How large a simulated network this machine carries, in one engine and in two
 	.venv/bin/python scripts/scale-engines $(BINARY) runs/scale-engines
@@ -199,7 +203,7 @@ clean: ## Remove what was built (not what was measured)
 	touch $@
 
 # Debian packages, by the targets that need them.
-.PHONY: packages-build packages-lint packages-demo packages-test packages-bpf packages-report packages-scale packages-mpi packages-aarch64 packages-phc packages-vm packages-gpio packages-foreign
+.PHONY: packages-papers packages-build packages-lint packages-demo packages-test packages-bpf packages-report packages-scale packages-mpi packages-aarch64 packages-phc packages-vm packages-gpio packages-foreign
 packages-build:
 	@scripts/packages gcc:gcc ld:binutils python3:python3 @ensurepip:python3-venv @python.h:python3-dev
 packages-lint: packages-build
@@ -218,6 +222,8 @@ packages-report: packages-build
 	@scripts/packages chromium:chromium
 packages-scale: packages-build
 	@scripts/packages @files:python3 ip:iproute2 ping:iputils-ping mn:mininet brctl:bridge-utils ethtool:ethtool iperf3:iperf3
+packages-papers: packages-test packages-scale packages-mpi packages-vm
+	-scripts/vm/kernel
 packages-mpi: packages-build
 	@scripts/packages mpirun:openmpi-bin @libopenmpi-dev:libopenmpi-dev @libclang-dev:libclang-dev
 packages-aarch64: packages-build
