@@ -20,10 +20,10 @@ use timeloom_time::{Instant, Virtual};
 
 use crate::agreed::dilate_all;
 use crate::awaited::agent;
-use crate::testbed::holds_of;
+use crate::testbed::{USER, holds_of};
 
-/// Session control for `timeloom pause`, `resume`, `hold`, `step`, `run-until` and `dilate`. Each command adds a hold on
-/// the pause wire that the machines share.
+/// Session control for `timeloom pause`, `resume`, `hold`, `step`, `run-until` and `dilate`. Each
+/// command adds a hold on the pause wire that the machines share.
 pub struct AgreedControl {
     session: Arc<Session>,
     bus: Bus,
@@ -52,7 +52,7 @@ impl Controlled for AgreedControl {
         if self.is_held() {
             return Ok(());
         }
-        let hold = self.bus.hold("user", "timeloom pause");
+        let hold = self.bus.hold(USER, "timeloom pause");
         let hold = hold.map_err(HoldError::other)?;
         self.by_hand(|by_hand| by_hand.replace(hold));
         Ok(())
@@ -81,11 +81,17 @@ impl Controlled for AgreedControl {
 
     fn share_stop(&self, target: Instant<Virtual>) -> Result<(), HoldError> {
         self.pause()?;
-        self.bus.stop_at(target).map_err(HoldError::other)
+        self.by_hand(|by_hand| match by_hand {
+            Some(hold) => self
+                .bus
+                .stop_at(hold, USER, target)
+                .map_err(HoldError::other),
+            None => Err(HoldError::other("the pause has ended meanwhile")),
+        })
     }
 
     fn end_shared_stop(&self) {
-        self.bus.forget_stop();
+        self.bus.forget_stop(USER);
     }
 
     fn is_agreed(&self) -> bool {

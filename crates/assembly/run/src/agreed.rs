@@ -118,6 +118,8 @@ struct Began {
     wall: Instant<Wall>,
     from: Instant<Virtual>,
     dilation: Dilation,
+    /// Virtual instant at which the clocks stop by themselves.
+    until: Instant<Virtual>,
 }
 
 /// State of a pause in progress.
@@ -172,7 +174,8 @@ impl AgreedSession {
         let half = Duration::from_ns(width.as_ns() / 2 + 1);
         // The comparison is uncertain by the virtual time that passes in half of the width.
         let shown_error = of_virtual_time(half, began.dilation.rate());
-        (shown - line.at(before + half), shown_error)
+        let agreed = line.at(before + half).min(began.until);
+        (shown - agreed, shown_error)
     }
 }
 
@@ -252,6 +255,7 @@ impl AgreedTestbed for AgreedSession {
             wall: at,
             from,
             dilation,
+            until,
         };
         let late = self.session.resume_as_of(from, at, dilation, until);
         let late = late.map_err(refused)?;

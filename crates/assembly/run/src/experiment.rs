@@ -26,6 +26,7 @@ use crate::node::Membership;
 use crate::opening::{note_failure, open};
 use crate::options::RunOptions;
 use crate::outputs::Logs;
+use crate::periods::Periods;
 use crate::programs::{Busy, Stage, in_thread};
 use crate::quiescence::Quiescence;
 use crate::record::RunRecorder;
@@ -182,13 +183,32 @@ impl<'a> Run<'a> {
             let met = self
                 .membership
                 .meet(&self.session, &self.run_recorder, &options.interrupted);
-            if let Err(error) = met.and_then(|()| self.control_endpoint.begin(go))
+            let period = self.plan.time.period.filter(|period| {
+                // The end of the run stops the clocks anyway.
+                Instant::<Virtual>::ZERO + *period < planned_end
+            });
+            if let Err(error) =
+                met.and_then(|()| self.control_endpoint.begin(period, self.membership, go))
                 && !options.interrupted.load(Ordering::SeqCst)
             {
                 reporter.failed("session", error.to_string());
             }
-            let reached = reporter.clone();
             let over_ref = &over;
+            if let Some(length) = period {
+                let (bus, plants, of_periods) = (&self.bus, &self.plants, reporter.clone());
+                in_thread(scope, &reporter, "timeloom", move || {
+                    let periods = Periods {
+                        length,
+                        end: planned_end,
+                        clock,
+                        bus,
+                        plants,
+                        reporter: &of_periods,
+                    };
+                    periods.run(|| over_ref.load(Ordering::SeqCst));
+                });
+            }
+            let reached = reporter.clone();
             in_thread(scope, &reporter, "timeloom", move || {
                 let over = || over_ref.load(Ordering::SeqCst);
                 if clock.wait_until_in_the_background(planned_end, over) {

@@ -39,6 +39,7 @@ mod opening;
 mod options;
 mod outputs;
 mod pause_bus;
+mod periods;
 mod placed;
 mod plants;
 mod programs;

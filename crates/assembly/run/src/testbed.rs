@@ -15,7 +15,7 @@ use timeloom_guest::{
 };
 use timeloom_scenario::{Host, Plan};
 use timeloom_sys::wall_now;
-use timeloom_time::{Instant, Virtual};
+use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::agreed::dilate_all;
 use crate::awaited::Components;
@@ -23,6 +23,7 @@ use crate::containers::TIMELINES;
 use crate::error::RunError;
 use crate::names::Identities;
 use crate::node::{Membership, UserPauses};
+use crate::periods::PERIOD;
 use crate::record::RunRecorder;
 use crate::rights;
 use crate::simulated::EngineConnections;
@@ -38,9 +39,9 @@ impl Testbed for PausedTestbed {
             .map_err(|error| TestbedError::new(error.to_string()))
     }
 
-    fn resume(&self) -> Result<(), TestbedError> {
+    fn resume(&self, until: Instant<Virtual>) -> Result<(), TestbedError> {
         self.0
-            .resume()
+            .resume_until(until)
             .map_err(|error| TestbedError::new(error.to_string()))
     }
 }
@@ -91,6 +92,10 @@ impl Drop for PeerHold {
 /// Number of the hold of `timeloom pause`.
 const BY_HAND: u64 = 0;
 const BY_HAND_REASON: &str = "timeloom pause";
+/// Requester of the holds and stops of the user's commands.
+pub(crate) const USER: &str = "user";
+/// Requester of the holds and stops of a granter.
+const GRANTER: &str = "granter";
 
 /// Context in which commands from outside enter a run's hosts.
 pub(crate) struct ExecContext {
@@ -203,9 +208,11 @@ impl ControlEndpoint {
     }
 
     /// Starts the run: `go` starts its clock, or the clock stays stopped until time is granted.
-    /// From then on the user may pause the run.
+    /// From then on the user may pause the run. A run in periods stops at the end of the first one.
     pub(crate) fn begin(
         &self,
+        period: Option<Duration>,
+        membership: &dyn Membership,
         go: impl FnOnce() -> Result<(), HoldError>,
     ) -> Result<(), HoldError> {
         // The lock is held until the end of this function. The clock already runs before then, and
@@ -213,9 +220,16 @@ impl ControlEndpoint {
         let mut begun = self.begun.lock();
         let went = match &self.stepped {
             // The first grant starts the clocks of all machines.
-            Some(_) if self.agreed => go().and_then(|()| self.stand()),
+            Some(_) if self.agreed => go().and_then(|()| {
+                let stands = self.stand();
+                membership.release_start();
+                stands
+            }),
             Some(_) => self.stand(),
-            None => go(),
+            None => match period {
+                Some(period) => self.begin_period(Instant::ZERO + period, membership, go),
+                None => go(),
+            },
         };
         *begun = true;
         drop(begun);
@@ -227,6 +241,24 @@ impl ControlEndpoint {
             stepped.grants.open();
         }
         went
+    }
+
+    /// Starts the clock with a stop at `end`. If pauses are agreed on, `go` holds the line from the
+    /// start.
+    fn begin_period(
+        &self,
+        end: Instant<Virtual>,
+        membership: &dyn Membership,
+        go: impl FnOnce() -> Result<(), HoldError>,
+    ) -> Result<(), HoldError> {
+        if self.agreed {
+            go()?;
+        }
+        let hold = self.bus.hold(PERIOD, "the first period");
+        membership.release_start();
+        let hold = hold.map_err(HoldError::other)?;
+        let asked = self.bus.stop_at(&hold, PERIOD, end);
+        asked.map_err(HoldError::other)
     }
 
     /// Fails if the run has not begun. Waits if [`Self::begin`] is in progress.
@@ -267,10 +299,12 @@ impl Stepped for ControlEndpoint {
     }
 
     fn go(&self, until: Instant<Virtual>) -> Result<(), HoldError> {
-        if self.agreed {
-            self.bus.stop_at(until).map_err(HoldError::other)?;
+        let mut held = self.granter().hold.lock();
+        if let Some(hold) = held.as_ref().filter(|_| self.agreed) {
+            let asked = self.bus.stop_at(hold, GRANTER, until);
+            asked.map_err(HoldError::other)?;
         }
-        drop(take(&self.granter().hold));
+        drop(held.take());
         Ok(())
     }
 
@@ -278,12 +312,12 @@ impl Stepped for ControlEndpoint {
         let granter = self.granter();
         let mut hold = granter.hold.lock();
         if hold.is_none() {
-            let held = self.bus.hold("granter", &granter.grants.granter());
+            let held = self.bus.hold(GRANTER, &granter.grants.granter());
             *hold = Some(held.map_err(HoldError::other)?);
         }
         // The request has had its effect, and would keep the clocks of all machines here.
         if self.agreed {
-            self.bus.forget_stop();
+            self.bus.forget_stop(GRANTER);
         }
         Ok(())
     }
@@ -296,7 +330,7 @@ impl Controlled for ControlEndpoint {
         if hold.is_none() {
             *hold = Some(
                 self.bus
-                    .hold("user", BY_HAND_REASON)
+                    .hold(USER, BY_HAND_REASON)
                     .map_err(HoldError::other)?,
             );
             if let Some(peers) = &self.peers {
@@ -343,7 +377,13 @@ impl Controlled for ControlEndpoint {
             }
             None if self.agreed => {
                 self.pause()?;
-                self.bus.stop_at(target).map_err(HoldError::other)
+                match &*self.hold.lock() {
+                    Some(hold) => self
+                        .bus
+                        .stop_at(hold, USER, target)
+                        .map_err(HoldError::other),
+                    None => Err(HoldError::other(ControlEndpointError::NotPaused)),
+                }
             }
             None => Ok(()),
         }
@@ -352,7 +392,7 @@ impl Controlled for ControlEndpoint {
     fn end_shared_stop(&self) {
         match &self.peers {
             Some(peers) => peers.stop_at(None),
-            None if self.agreed => self.bus.forget_stop(),
+            None if self.agreed => self.bus.forget_stop(USER),
             None => {}
         }
     }

@@ -173,25 +173,52 @@ impl Bus {
         }
     }
 
-    /// Requests that no clock on the line passes `at` until [`Self::forget_stop`]. The caller must
-    /// have a hold. When all clocks have reached `at`, the line is paused there for this machine,
-    /// until the request is withdrawn.
+    /// Requests that no clock on the line passes `at`, during `hold`, until the next request of the
+    /// same `requester` or its [`Self::forget_stop`]. Of several requests the earliest counts. All
+    /// clocks stop at `at`; the requester then gets its next hold at that instant.
     ///
     /// # Errors
-    /// Fails if the line only pauses, if this machine does not hold the pause, or if `at` is not
-    /// after it.
-    pub fn stop_at(&self, at: Instant<Virtual>) -> Result<(), BusError> {
+    /// Fails if the clocks of the line do not stop by themselves, or if `at` is not after the hold.
+    pub fn stop_at(
+        &self,
+        hold: &Hold,
+        requester: &'static str,
+        at: Instant<Virtual>,
+    ) -> Result<(), BusError> {
         let failed = |source| BusError::Stop { source };
-        match self.0.wire.agreed() {
-            Some(wire) => wire.stop_at(at).map_err(failed),
-            None => Err(failed(TestbedError::new(CARRIES_NO_STOP))),
+        let Some(wire) = self.0.wire.stopping() else {
+            return Err(failed(TestbedError::new(CARRIES_NO_STOP)));
+        };
+        if at <= hold.instant() {
+            let [at, now] = [at, hold.instant()].map(|it| it - Instant::ZERO);
+            let text = format!("{at} is in the past: the testbed is paused at {now}");
+            return Err(failed(TestbedError::new(text)));
         }
+        let mut stops = self.0.stops.lock();
+        let before = stops.insert(requester, at);
+        let earliest = stops.values().min().copied().unwrap_or(at);
+        // A stop of another requester at the present instant keeps its effect.
+        let told = match earliest > hold.instant() {
+            true => wire.stop_at(earliest),
+            false => Ok(()),
+        };
+        if told.is_err() {
+            match before {
+                Some(before) => stops.insert(requester, before),
+                None => stops.remove(requester),
+            };
+        }
+        told.map_err(failed)
     }
 
     /// Withdraws the request of [`Self::stop_at`].
-    pub fn forget_stop(&self) {
-        if let Some(wire) = self.0.wire.agreed() {
-            wire.forget_stop();
+    pub fn forget_stop(&self, requester: &'static str) {
+        let mut stops = self.0.stops.lock();
+        if stops.remove(requester).is_some()
+            && let Some(wire) = self.0.wire.stopping()
+        {
+            let next = stops.values().min().copied();
+            wire.postpone_stop(next.unwrap_or(Instant::FAR_FUTURE));
         }
     }
 
@@ -310,6 +337,7 @@ impl BusBuilder {
                 standing_since: None,
                 broken: String::new(),
             }),
+            stops: Mutex::default(),
             changed: Condvar::new(),
             free_running: self.testbed.free_running().is_some(),
             testbed: self.testbed,
@@ -327,6 +355,8 @@ impl BusBuilder {
 /// State shared by all clones and holds.
 pub(crate) struct Inner {
     state: Mutex<State>,
+    /// Requested stops, by requester.
+    stops: Mutex<BTreeMap<&'static str, Instant<Virtual>>>,
     /// Notified when the level changes its phase.
     changed: Condvar,
     testbed: Arc<dyn Testbed>,

@@ -40,7 +40,9 @@ pub use error::BusError;
 pub use record::{HoldRecord, HoldRecorder, RecordKind, Sink};
 pub use testbed::{FreeRunning, Testbed, TestbedError};
 pub use watchdog::{Holder, LongPause};
-pub use wire::{AgreedWire, AwaitedMachine, Cause, HaltReason, LocalWire, MachineWire, Wire};
+pub use wire::{
+    AgreedWire, AwaitedMachine, Cause, HaltReason, LocalWire, MachineWire, StoppingWire, Wire,
+};
 pub use wired::{
     Edge, FaultCallback, GpioPins, Levels, LineEvent, LineFault, LineSettings, LineState,
     NetworkedWire, NoPins, PinNames, Pins, StandaloneWire, prove,

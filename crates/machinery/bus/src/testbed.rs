@@ -15,13 +15,13 @@ pub trait Testbed: Send + Sync {
     /// Fails if the testbed cannot be paused. The testbed must then run as before.
     fn pause(&self) -> Result<Instant<Virtual>, TestbedError>;
 
-    /// Lets the virtual clock continue from the instant at which it stopped, and continues every
-    /// process.
+    /// Lets the virtual clock continue from the instant at which it stopped, up to `until` before
+    /// the next pause ([`Instant::FAR_FUTURE`] for no limit), and continues every process.
     ///
     /// # Errors
     /// Fails if the testbed cannot be resumed. Its state is then unknown, so the bus reports the
     /// error and refuses all further holds.
-    fn resume(&self) -> Result<(), TestbedError>;
+    fn resume(&self, until: Instant<Virtual>) -> Result<(), TestbedError>;
 
     /// Returns the present instant for a testbed that never pauses (time mode `real`), and `None`
     /// for others. For a testbed that never pauses, the bus commands nothing, and a hold has the
@@ -58,7 +58,7 @@ impl<Clock: Fn() -> Instant<Virtual> + Send + Sync> Testbed for FreeRunning<Cloc
         Ok((self.0)())
     }
 
-    fn resume(&self) -> Result<(), TestbedError> {
+    fn resume(&self, _until: Instant<Virtual>) -> Result<(), TestbedError> {
         Ok(())
     }
 

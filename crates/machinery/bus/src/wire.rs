@@ -1,6 +1,6 @@
 //! Wires, which carry the level of the bus to the testbed and to other machines.
 
-use parking_lot::{Condvar, MutexGuard};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,13 +52,34 @@ pub trait Wire: Send + Sync {
     /// Fails if the testbed could not be resumed. Its state is then unknown.
     fn lower(&self, cause: Cause<'_>, frozen: Instant<Virtual>) -> Result<(), TestbedError>;
 
-    /// Returns the line as one over which machines agree; `None` if it only pauses and resumes.
+    /// Returns the line as one whose clocks stop by themselves; `None` if they do not.
+    fn stopping(&self) -> Option<&dyn StoppingWire> {
+        None
+    }
+
+    /// Returns the line as one over which machines agree on the dilation; `None` if they do not.
     fn agreed(&self) -> Option<&dyn AgreedWire> {
         None
     }
 }
 
-/// Line over which machines agree on what follows a pause: the dilation, and the next stop.
+/// Line whose clocks stop by themselves at a given instant.
+pub trait StoppingWire {
+    /// Requests that no clock on the line passes `at` until [`Self::postpone_stop`]. This machine
+    /// must hold the present pause, and `at` must be after it. If several machines request a stop,
+    /// the earliest counts. At the instant the clocks stop, and go on only when this machine has
+    /// replaced its request.
+    ///
+    /// # Errors
+    /// Fails if this machine does not hold the pause, or if `at` is not after it.
+    fn stop_at(&self, at: Instant<Virtual>) -> Result<(), TestbedError>;
+
+    /// Replaces the request of [`Self::stop_at`] by one for a later instant, or, with
+    /// [`Instant::FAR_FUTURE`], withdraws it. Has an effect from the end of the next pause on.
+    fn postpone_stop(&self, to: Instant<Virtual>);
+}
+
+/// Line whose machines agree on the dilation.
 pub trait AgreedWire {
     /// Requests that everything on the line resumes with this dilation from the present pause,
     /// which this machine must hold. If several machines request one, the greatest counts.
@@ -66,18 +87,6 @@ pub trait AgreedWire {
     /// # Errors
     /// Fails if this machine does not hold the pause, or if the line is not connected yet.
     fn dilate(&self, dilation: Dilation) -> Result<(), TestbedError>;
-
-    /// Requests that no clock on the line passes `at` until [`Self::forget_stop`]. This machine must
-    /// hold the present pause, and `at` must be after it. If several machines request a stop, the
-    /// earliest counts. At the instant everything pauses, and stays paused until this machine has
-    /// withdrawn its request.
-    ///
-    /// # Errors
-    /// Fails if this machine does not hold the pause, or if `at` is not after it.
-    fn stop_at(&self, at: Instant<Virtual>) -> Result<(), TestbedError>;
-
-    /// Withdraws the request of [`Self::stop_at`].
-    fn forget_stop(&self);
 
     /// Waits until the pause at the virtual instant `pause` has ended on this machine, for at most
     /// `most` of wall time. Returns the dilation from its end on; `None` if it has not ended then.
@@ -130,9 +139,9 @@ pub trait MachineWire: Wire {
     /// Returns an error if the run has stopped permanently before that.
     fn wait_for_start_or(&self, give_up: &dyn Fn() -> bool) -> Result<bool, HaltReason>;
 
-    /// Holds the line from the beginning, so that virtual time does not start before the first
-    /// [`Wire::lower`]. [`Wire::raise`] then returns at once. Waits until all machines are present,
-    /// or `give_up` returns true. Returns false if the wait was given up; the line is not held then.
+    /// Holds the line from the beginning, so that virtual time does not start before
+    /// [`Self::release_start`]. Waits until all machines are present, or `give_up` returns true.
+    /// Returns false if the wait was given up; the line is not held then.
     ///
     /// # Errors
     /// Fails if the run has stopped permanently before, or if the line does not connect machines
@@ -142,6 +151,9 @@ pub trait MachineWire: Wire {
             "the start of time cannot be held on a line without a network".to_owned(),
         ))
     }
+
+    /// Ends what [`Self::hold_start_or`] has begun: virtual time starts when no machine has a hold.
+    fn release_start(&self) {}
 
     /// Returns the reason if the run has stopped permanently; `None` otherwise.
     fn halted(&self) -> Option<HaltReason>;
@@ -184,12 +196,18 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 pub struct LocalWire {
     testbed: Arc<dyn Testbed>,
     recorder: Arc<HoldRecorder>,
+    /// Requested stop; [`Instant::FAR_FUTURE`] if there is none.
+    stop: Mutex<Instant<Virtual>>,
 }
 
 impl LocalWire {
     /// Creates a wire that commands `testbed` only.
     pub fn new(testbed: Arc<dyn Testbed>, recorder: Arc<HoldRecorder>) -> Self {
-        Self { testbed, recorder }
+        Self {
+            testbed,
+            recorder,
+            stop: Mutex::new(Instant::FAR_FUTURE),
+        }
     }
 }
 
@@ -211,7 +229,8 @@ impl Wire for LocalWire {
 
     fn lower(&self, cause: Cause<'_>, frozen: Instant<Virtual>) -> Result<(), TestbedError> {
         let began = wall_now();
-        self.testbed.resume()?;
+        let until = *self.stop.lock();
+        self.testbed.resume(until)?;
         let ran = wall_now();
         self.recorder.write(
             RecordKind::Resume,
@@ -222,5 +241,21 @@ impl Wire for LocalWire {
             cause.reason,
         );
         Ok(())
+    }
+
+    fn stopping(&self) -> Option<&dyn StoppingWire> {
+        Some(self)
+    }
+}
+
+impl StoppingWire for LocalWire {
+    fn stop_at(&self, at: Instant<Virtual>) -> Result<(), TestbedError> {
+        *self.stop.lock() = at;
+        Ok(())
+    }
+
+    fn postpone_stop(&self, to: Instant<Virtual>) {
+        let mut stop = self.stop.lock();
+        *stop = to.max(*stop);
     }
 }

@@ -50,7 +50,7 @@ impl Testbed for Simulated {
         })
     }
 
-    fn resume(&self) -> Result<(), TestbedError> {
+    fn resume(&self, _until: Instant<Virtual>) -> Result<(), TestbedError> {
         self.alone(|| {
             if self.refuse_resume.load(SeqCst) {
                 return Err(TestbedError::new("the freezer is gone"));

@@ -52,6 +52,7 @@ use host_state::HostState;
 pub use options::{ClockOptions, Compute, FileTimes, ProcFiles, Tsc};
 use publish::compose;
 use start::{Offsets, dilation};
+pub(crate) use stop::Stop;
 pub use true_time::TrueTime;
 use waiting::Awaited;
 pub use waiting::Mark;
@@ -111,6 +112,8 @@ struct State {
     ceiling: Instant<Virtual>,
     /// Instant at which the clock was requested to stop.
     stop: Option<Instant<Virtual>>,
+    /// Instant for which a stop is reserved that was not requested yet.
+    planned_stop: Option<Instant<Virtual>>,
     /// Upper bound while a pause is agreed on with other machines; [`Instant::FAR_FUTURE`] if there
     /// is none.
     bound: Instant<Virtual>,

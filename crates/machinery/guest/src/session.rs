@@ -304,6 +304,13 @@ impl Session {
         Ok(at)
     }
 
+    /// Resumes clock and processes, until the clock shows `until` or the next pause
+    /// ([`Instant::FAR_FUTURE`] for no limit). At that instant the clock stops; processes do not.
+    pub fn resume_until(&self, until: Instant<Virtual>) -> Result<(), GuestError> {
+        self.clock.set_bound(until);
+        self.resume()
+    }
+
     /// Resumes clock and processes.
     pub fn resume(&self) -> Result<(), GuestError> {
         // The span ends after the change, so that a slow reader of the log does not delay it.

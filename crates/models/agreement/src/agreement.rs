@@ -18,7 +18,7 @@
 //! A stop that is requested in a pause is exact: every host knows the instant before its clock
 //! runs. A host whose clock has reached the instant claims the line, and the ceilings of all hosts
 //! are at that instant. The host that requested the stop does not vote for resuming from there
-//! until its request is withdrawn ([`Agreement::forget_stop`]), so its own claim cannot come too
+//! until its request is withdrawn ([`Agreement::postpone_stop`]), so its own claim cannot come too
 //! late.
 //!
 //! There is no master: a result that is computed from all records is the same on every host that
@@ -252,8 +252,8 @@ impl Agreement {
         holds
     }
 
-    /// Requests that no clock passes `at` until [`Self::forget_stop`]. If other hosts request other
-    /// instants, the earliest counts. A later request of this host replaces an earlier one. Returns
+    /// Requests that no clock passes `at` until [`Self::postpone_stop`]. If other hosts request
+    /// other instants, the earliest counts. A later request of this host replaces an earlier one. Returns
     /// false, without effect, unless this host holds the line and `at` is after the pause.
     pub fn stop_at(&mut self, at: Instant<Virtual>) -> bool {
         let Own::Standing(now) = self.stage else {
@@ -266,10 +266,11 @@ impl Agreement {
         accepted
     }
 
-    /// Withdraws the request of [`Self::stop_at`]. If the clocks run, they stop at that instant
+    /// Replaces the request of [`Self::stop_at`] by one for a later instant, or, with
+    /// [`Instant::FAR_FUTURE`], withdraws it. If the clocks run, they stop at the earlier instant
     /// nevertheless, unless they are paused before. For `soonest`, see [`Self::heard`].
-    pub fn forget_stop(&mut self, soonest: Instant<TimelineTime>) {
-        self.stop = Instant::FAR_FUTURE;
+    pub fn postpone_stop(&mut self, to: Instant<Virtual>, soonest: Instant<TimelineTime>) {
+        self.stop = self.stop.max(to);
         self.advance(soonest);
     }
 

@@ -15,12 +15,12 @@
 //! | 80–83 | ballot |
 //! | 84 | sum of 1: holds; 2: drives the wired line |
 //! | 85–87 | stopped: reporting host, cause, affected host |
-//! | 88–127 | the stage's content, in the order of [`PauseStage`]: instants, joiners, dilations, stops |
+//! | 88–127 | content of the stage, in the order of [`PauseStage`]: instants, joiners, dilations, stops |
 //!
 //! Numbers are little-endian. A set of hosts has a bit for each host. Instants are in nanoseconds.
 //! A dilation is the bits of a double within the bounds of [`Dilation`]; 0 in a vote that requests
-//! none. The instant of a stop is the greatest number if there is none. Fields that a stage does not use are zero. The message authentication code is added by the
-//! sender's transport.
+//! none. The instant of a stop is the greatest number if there is none. Fields that a stage does
+//! not use are zero. The message authentication code is added by the sender's transport.
 
 use timeloom_clock::TimelineTime;
 use timeloom_time::{Dilation, Duration, Instant};

@@ -195,9 +195,10 @@ impl Member {
         self.agreement.stop_at(at)
     }
 
-    /// Withdraws the request of [`Self::stop_at`].
-    pub fn forget_stop(&mut self, moment: TimelineReading) {
-        self.agreement.forget_stop(self.soonest(moment));
+    /// Replaces the request of [`Self::stop_at`] by one for a later instant, or, with
+    /// [`Instant::FAR_FUTURE`], withdraws it.
+    pub fn postpone_stop(&mut self, to: Instant<Virtual>, moment: TimelineReading) {
+        self.agreement.postpone_stop(to, self.soonest(moment));
         self.settle(moment);
     }
 

@@ -388,7 +388,7 @@ impl World {
                     assert_eq!(host.stop, at, "a clock that passed its stop");
                     host.stop = Instant::FAR_FUTURE;
                     host.stopped += 1;
-                    host.member.forget_stop(moment);
+                    host.member.postpone_stop(Instant::FAR_FUTURE, moment);
                 }
                 self.all_stand_at(at);
                 self.later(Duration::from_ms(20), Event::Release(index));

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Child, Command};
 
-use timeloom_results::{EventRow, RunDirectory, SignalRow};
+use timeloom_results::{ClockAction, EventRow, RunDirectory, SignalRow};
 use timeloom_test_support::wait_for;
 
 use crate::placement::ordered;
@@ -372,3 +372,38 @@ with Granter(sys.argv[1], wait_s=60) as testbed, Controller(sys.argv[2], wait_s=
         assert there.now_ns == until and there.paused, (there, until)
 print(steps)
 "#;
+
+/// Every agent stops at exactly the multiples of the period, and at no other instant.
+#[test]
+fn agents_stop_at_the_multiples_of_the_period() {
+    const PERIOD_NS: i64 = 70_000_000;
+    let machines = Machines::new("spread-period", 2);
+    let agents = machines.serving(2);
+    let [spread, _] = scenarios(&machines);
+    let duration = format!("time.duration={} s", DURATION_NS / 1_000_000_000);
+    for more in ["time.mode=virtual", "time.dilation=0.5"] {
+        let period = [
+            "--replace",
+            "--set",
+            "time.period=70 ms",
+            "--set",
+            &duration,
+        ];
+        let run = machines.start(&spread, &[&period[..], &["--set", more]].concat());
+        let (stopped, _) = results(&machines, run);
+        let rows = stopped.clock().expect("readable");
+        for agent in ["a", "b"] {
+            let of_agent = rows.iter().filter(|row| &*row.host == agent);
+            let stops = of_agent
+                .filter(|row| row.action == ClockAction::Pause && &*row.requester == "period");
+            let stops: Vec<i64> = stops.map(|row| row.t_virtual.as_ns()).collect();
+            let wanted = (0..).map(|it| it * PERIOD_NS);
+            let wanted: Vec<i64> = wanted.take_while(|at| *at < DURATION_NS).collect();
+            assert_eq!(stops, wanted, "{more}, agent {agent}");
+        }
+        for program in ["ticks-a", "ticks-b"] {
+            ticks(&stopped, program);
+        }
+    }
+    drop(agents);
+}

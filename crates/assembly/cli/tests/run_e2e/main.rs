@@ -32,6 +32,7 @@ mod live_view;
 mod lost_frames;
 mod mistakes;
 mod openflow;
+mod periods;
 mod repetition;
 mod seeds;
 mod seeing_inside;

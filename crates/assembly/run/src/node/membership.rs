@@ -159,6 +159,10 @@ pub(crate) trait Membership {
         session.resume().map_err(HoldError::from)
     }
 
+    /// Ends the hold of the start of time, if [`Self::begin`] has taken one: a hold on the pause bus
+    /// has replaced it.
+    fn release_start(&self) {}
+
     /// Tells the other nodes that virtual time has ended on this one. The programs still exist, and
     /// the session is paused.
     fn leave(&self) {}

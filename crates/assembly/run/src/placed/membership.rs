@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use timeloom_agreement::Settings;
 use timeloom_bus::{
     AgreedWire, AwaitedMachine, BoundSocket, BusBuilder, BusPeer, Cause, GpioPins, HaltReason,
-    LineSettings, MachineWire, NetworkedWire, TestbedError, UdpError, Wire,
+    LineSettings, MachineWire, NetworkedWire, StoppingWire, TestbedError, UdpError, Wire,
 };
 use timeloom_emulation::{
     FollowedClock, PacketOptions, PacketPort, TunnelCarrier, TunnelConfig, TunnelKey, TunnelPeer,
@@ -188,6 +188,10 @@ impl Wire for AgentBus {
         }
     }
 
+    fn stopping(&self) -> Option<&dyn StoppingWire> {
+        self.wire.get()?.stopping()
+    }
+
     fn agreed(&self) -> Option<&dyn AgreedWire> {
         self.wire.get()?.agreed()
     }
@@ -262,9 +266,10 @@ impl AgentMembership {
         // This method is called only once.
         let _ = bus.wire.set(Arc::clone(&wire));
         let give_up = || interrupted.load(Ordering::SeqCst);
-        // Granted time starts with the first grant.
-        let is_granter = self.whole.time.mode == Mode::Stepped && self.is_granted_time();
-        let is_open = match is_granter {
+        // Granted time starts with the first grant, and a period is agreed on before it begins.
+        let time = &self.whole.time;
+        let is_granter = time.mode == Mode::Stepped && self.is_granted_time();
+        let is_open = match is_granter || time.period.is_some() {
             true => wire.hold_start_or(&give_up)?,
             false => wire.wait_for_start_or(&give_up)?,
         };
@@ -514,6 +519,14 @@ impl Membership for AgentMembership {
                 begun.map_err(HoldError::other)
             }
             AgentTime::Turns(_) => session.resume().map_err(HoldError::from),
+        }
+    }
+
+    fn release_start(&self) {
+        if let AgentTime::Bus(bus) = &self.time
+            && let Some(wire) = bus.wire.get()
+        {
+            wire.release_start();
         }
     }
 

@@ -30,6 +30,9 @@ pub struct Time {
     pub files: FileTimes = FileTimes::default(),
     /// Virtual duration of computation. `none` is possible only in modes in which time skips.
     pub compute: Compute = Compute::default(),
+    /// Period at whose multiples all clocks stop while the plants compute. By default the run stops
+    /// only for exchanges with plants.
+    pub period: Option<Duration>,
     /// Settings for the granting of time; only with `mode = "stepped"`.
     pub stepped: Option<Stepping>,
 }

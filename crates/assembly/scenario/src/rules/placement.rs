@@ -194,7 +194,8 @@ fn alike(rules: &mut Rules<'_>) {
     let plan = rules.plan;
     let mode = plan.time.mode;
     if mode != Mode::Virtual && rules.was_read(&["time", "mode"]) {
-        let help = "use `mode = \"virtual\"`, or add `compute = \"none\"` to `mode = \"skip\"`";
+        let help =
+            "write `mode = \"virtual\"`, `\"stepped\"` without `skip`, or `compute = \"none\"`";
         match (mode, plan.time.compute) {
             _ if plan.takes_turns() => {}
             (Mode::Stepped, _) if !plan.time.skips() => {}

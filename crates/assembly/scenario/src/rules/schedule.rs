@@ -33,6 +33,20 @@ pub(super) fn check(rules: &mut Rules<'_>) {
         let help = "use `mode = \"skip\"`, or `stepped = { skip = true }`";
         rules.broken(&["time", "compute"], message, help);
     }
+    if let Some(period) = time.period {
+        positive(rules, &at(&[], ["time", "period"]), period);
+        let refused = match time.mode {
+            Mode::Real => Some(("real time is never stopped", "use `mode = \"virtual\"`")),
+            Mode::Stepped => Some((
+                "granted time stops at the end of each grant",
+                "leave `period` out, and grant one period at a time",
+            )),
+            Mode::Virtual | Mode::Skip => None,
+        };
+        if let Some((message, help)) = refused {
+            rules.broken(&["time", "period"], message, help);
+        }
+    }
     if let Some(stepped) = &time.stepped {
         let patience = at(&[], ["time", "stepped", "patience"]);
         positive(rules, &patience, stepped.patience);

@@ -2,7 +2,8 @@
 //!
 //! One thread receives datagrams and handles timeouts, and another receives multicasts. A third
 //! thread executes the orders for clock and processes one after the other, since orders may take
-//! long and must not delay answers to peers (`udp/threads.rs`).
+//! long and must not delay answers to peers, and a fourth claims the line at agreed stops
+//! (`udp/threads.rs`).
 
 mod awaited;
 mod halted;
@@ -32,7 +33,9 @@ use super::seal::{BusKey, Unopened};
 use super::testbed::AgreedTestbed;
 use super::timeline::CommonTimeline;
 use crate::testbed::TestbedError;
-use crate::wire::{AgreedWire, AwaitedMachine, Cause, HaltReason, MachineWire, Wire, wait_or};
+use crate::wire::{
+    AgreedWire, AwaitedMachine, Cause, HaltReason, MachineWire, StoppingWire, Wire, wait_or,
+};
 
 /// Another host on the line, as configured.
 #[derive(Clone, Debug)]
@@ -83,6 +86,9 @@ struct State {
     halted: Option<Halt>,
     /// Last common resumption; `None` before the start.
     resumed: Option<Resumption>,
+    /// Number of pauses that have begun with an order and whose end was not carried out yet; the
+    /// stop before the start is one.
+    pauses: u32,
     /// Error because of which the testbed did not obey an order.
     failed: Option<TestbedError>,
     claims: Claims,
@@ -96,14 +102,16 @@ struct State {
     orders: Option<Sender<(u64, HostOrder)>>,
 }
 
-/// Reasons why this machine claims the line between machines: a hold, a wire that is high, or an
-/// agreed stop that is reached.
+/// Reasons why this machine claims the line between machines: a hold, a wire that is high, an
+/// agreed stop that is reached, or the start of time.
 #[derive(Default)]
 struct Claims {
     hold: bool,
     wire: bool,
     /// True if the clock has reached the agreed stop, and no pause was granted there yet.
     stop: bool,
+    /// True if this machine holds the start of time.
+    start: bool,
     /// True if the member has been informed of the claim.
     told: bool,
     /// Number of the present claim, so that a grant for an earlier claim is not used for a later
@@ -240,6 +248,7 @@ impl BoundSocket {
                 granted: None,
                 halted: None,
                 resumed: None,
+                pauses: 1,
                 failed: None,
                 claims: Claims::default(),
                 heard: Hosts::NONE,
@@ -328,7 +337,7 @@ impl MachineWire for Udp {
 
     fn hold_start_or(&self, give_up: &dyn Fn() -> bool) -> Result<bool, HaltReason> {
         let shared = &self.0;
-        shared.claim(|claims| claims.hold = true);
+        shared.claim(|claims| claims.start = true);
         let over = |state: &State| state.granted.is_some() || state.halted.is_some();
         let state = wait_or(&shared.changed, shared.lock(), over, give_up);
         if let Some(reason) = shared.halted(&state) {
@@ -337,9 +346,13 @@ impl MachineWire for Udp {
         let is_held = over(&state);
         drop(state);
         if !is_held {
-            shared.claim(|claims| claims.hold = false);
+            shared.claim(|claims| claims.start = false);
         }
         Ok(is_held)
+    }
+
+    fn release_start(&self) {
+        self.0.claim(|claims| claims.start = false);
     }
 
     fn halted(&self) -> Option<HaltReason> {
@@ -378,20 +391,16 @@ impl Wire for Udp {
         Ok(())
     }
 
+    fn stopping(&self) -> Option<&dyn StoppingWire> {
+        Some(self)
+    }
+
     fn agreed(&self) -> Option<&dyn AgreedWire> {
         Some(self)
     }
 }
 
-impl AgreedWire for Udp {
-    fn dilate(&self, dilation: Dilation) -> Result<(), TestbedError> {
-        let accepted = self.0.tell(|member, _| member.dilate(dilation));
-        accepted.then_some(()).ok_or_else(|| {
-            let halted = self.halted().map(TestbedError::from);
-            halted.unwrap_or_else(|| TestbedError::new("this machine does not hold the pause"))
-        })
-    }
-
+impl StoppingWire for Udp {
     fn stop_at(&self, at: Instant<Virtual>) -> Result<(), TestbedError> {
         let accepted = self.0.tell(|member, _| member.stop_at(at));
         accepted.then_some(()).ok_or_else(|| {
@@ -405,8 +414,19 @@ impl AgreedWire for Udp {
         })
     }
 
-    fn forget_stop(&self) {
-        self.0.tell(Member::forget_stop);
+    fn postpone_stop(&self, to: Instant<Virtual>) {
+        self.0
+            .tell(|member, moment| member.postpone_stop(to, moment));
+    }
+}
+
+impl AgreedWire for Udp {
+    fn dilate(&self, dilation: Dilation) -> Result<(), TestbedError> {
+        let accepted = self.0.tell(|member, _| member.dilate(dilation));
+        accepted.then_some(()).ok_or_else(|| {
+            let halted = self.halted().map(TestbedError::from);
+            halted.unwrap_or_else(|| TestbedError::new("this machine does not hold the pause"))
+        })
     }
 
     fn wait_for_end_of(
@@ -450,20 +470,23 @@ impl Shared {
     /// Changes the claims of this machine, and informs the member if the line is now claimed but
     /// was not before, or the reverse.
     fn claim(&self, change: impl FnOnce(&mut Claims)) {
-        let mut state = self.lock();
+        self.claim_of(&mut self.lock(), change);
+    }
+
+    fn claim_of(&self, state: &mut State, change: impl FnOnce(&mut Claims)) {
         let claims = &mut state.claims;
         change(claims);
-        let claimed = claims.hold || claims.wire || claims.stop;
+        let claimed = claims.hold || claims.wire || claims.stop || claims.start;
         if claimed == claims.told {
             // Other hosts may still have to be informed that this machine drives the wire.
-            return self.tell_of(&mut state, Member::wake);
+            return self.tell_of(state, Member::wake);
         }
         claims.told = claimed;
         claims.number += u64::from(claimed);
         state.granted = None;
         match claimed {
-            true => self.tell_of(&mut state, Member::claim),
-            false => self.tell_of(&mut state, Member::release),
+            true => self.tell_of(state, Member::claim),
+            false => self.tell_of(state, Member::release),
         }
     }
 
@@ -493,6 +516,7 @@ impl Shared {
                         state.halted = Some(halt);
                         self.changed.notify_all();
                     }
+                    state.pauses += u32::from(matches!(order, HostOrder::Close { .. }));
                     if let Some(orders) = &state.orders {
                         let _ = orders.send((state.claims.number, order));
                     }

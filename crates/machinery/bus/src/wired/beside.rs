@@ -17,7 +17,7 @@ use super::monitor::{LineListener, LineMonitor, NetworkView};
 use super::pins::Pins;
 use crate::agreed::Udp;
 use crate::testbed::TestbedError;
-use crate::wire::{AgreedWire, AwaitedMachine, Cause, HaltReason, MachineWire, Wire};
+use crate::wire::{AgreedWire, AwaitedMachine, Cause, HaltReason, MachineWire, StoppingWire, Wire};
 
 /// This machine's end of a wired line that has a network beside it.
 pub struct NetworkedWire {
@@ -84,6 +84,10 @@ impl MachineWire for NetworkedWire {
         self.udp.hold_start_or(give_up)
     }
 
+    fn release_start(&self) {
+        self.udp.release_start();
+    }
+
     fn halted(&self) -> Option<HaltReason> {
         self.udp.halted()
     }
@@ -118,6 +122,10 @@ impl Wire for NetworkedWire {
         }
         self.udp.will_drive(false);
         self.udp.lower(cause, frozen)
+    }
+
+    fn stopping(&self) -> Option<&dyn StoppingWire> {
+        self.udp.stopping()
     }
 
     fn agreed(&self) -> Option<&dyn AgreedWire> {

@@ -8,11 +8,11 @@ use std::time::Duration as StdDuration;
 
 use timeloom_agreement::{LeadMode, OnSilence, Settings};
 use timeloom_bus::{
-    AgreedWire, BoundSocket, BusKey, BusPeer, MachineTimeline, MachineWire, Udp, Wire,
+    AgreedWire, BoundSocket, BusKey, BusPeer, MachineTimeline, MachineWire, StoppingWire, Udp, Wire,
 };
 use timeloom_random::SplitMix64;
 use timeloom_test_support::{eventually, own_address};
-use timeloom_time::{Dilation, Duration};
+use timeloom_time::{Dilation, Duration, Instant};
 
 use crate::clock::{CAUSE, Clock};
 
@@ -255,10 +255,43 @@ fn all_machines_stop_at_a_requested_instant() {
             assert_eq!(clock.state().stands, Some(stop), "until it is withdrawn");
         }
         assert_eq!(end.raise(CAUSE).expect("the line"), stop);
-        end.forget_stop();
+        end.postpone_stop(Instant::FAR_FUTURE);
         end.lower(CAUSE, stop).expect("it goes on");
         for clock in &clocks {
             eventually("it goes on", || clock.state().stands.is_none());
+        }
+    }
+    assert!(ends.iter().all(|end| end.halted().is_none()));
+    ends.iter().for_each(Udp::end);
+}
+
+/// A thread that notices a stop when the pause at it has ended, or is about to end, must not hold
+/// the line: the pause was that of the stop.
+#[test]
+fn a_stop_that_is_noticed_late_holds_nothing_up() {
+    let (ends, clocks, _relays) = line();
+    for end in &ends {
+        end.wait_for_start().expect("all are there");
+    }
+    for (index, clock) in clocks.iter().enumerate() {
+        clock.state().notices_late = StdDuration::from_millis(20 * index as u64 + 10);
+    }
+    for turn in 0..6_usize {
+        let end = &ends[turn % 3];
+        let at = end.raise(CAUSE).expect("the line");
+        let stop = at + Duration::from_ms(20);
+        end.stop_at(stop).expect("the pause is held");
+        end.lower(CAUSE, at).expect("it goes on");
+        eventually("it stops", || clocks[turn % 3].state().shows() >= stop);
+        assert_eq!(end.raise(CAUSE).expect("the line"), stop);
+        thread::sleep(StdDuration::from_millis(15 * turn as u64));
+        end.postpone_stop(Instant::FAR_FUTURE);
+        end.lower(CAUSE, stop).expect("it goes on");
+        for clock in &clocks {
+            eventually("it goes on", || {
+                let state = clock.state();
+                state.stands.is_none() && state.shows() > stop
+            });
         }
     }
     assert!(ends.iter().all(|end| end.halted().is_none()));
@@ -279,7 +312,7 @@ fn a_forgotten_stop_is_passed() {
     for clock in &clocks {
         eventually("it goes on", || clock.state().went.len() > 1);
     }
-    ends[0].forget_stop();
+    ends[0].postpone_stop(Instant::FAR_FUTURE);
     for clock in &clocks {
         eventually("it goes on", || clock.state().went.len() > 2);
         assert_eq!(clock.state().stood.last(), Some(&stop));

@@ -33,6 +33,8 @@ pub(crate) struct State {
     pub(crate) halted: bool,
     /// Dilation that the clock cannot have.
     pub(crate) refuses: Option<Dilation>,
+    /// Wall time after which the waiting thread notices that the clock has reached a stop.
+    pub(crate) notices_late: StdDuration,
 }
 
 impl Default for State {
@@ -47,12 +49,13 @@ impl Default for State {
             dilations: Vec::new(),
             halted: false,
             refuses: None,
+            notices_late: StdDuration::ZERO,
         }
     }
 }
 
 impl State {
-    fn shows(&self) -> Instant<Virtual> {
+    pub(crate) fn shows(&self) -> Instant<Virtual> {
         let Some((at, from)) = self.goes else {
             return self.stands.unwrap_or(Instant::ZERO);
         };
@@ -132,6 +135,8 @@ impl AgreedTestbed for Clock {
             }
             thread::sleep(StdDuration::from_micros(200));
         }
+        let late = self.state().notices_late;
+        thread::sleep(late);
         true
     }
 

@@ -49,11 +49,23 @@ impl Clock {
         self.changed.notify_all();
     }
 
-    /// Waits until the clock shows `at`, or was paused by another caller.
+    /// Sets the bound of a stopped clock, without resuming it; [`Instant::FAR_FUTURE`] for none.
+    pub(crate) fn set_bound(&self, to: Instant<Virtual>) {
+        let mut state = self.lock();
+        if state.bound != to {
+            state.bound = to;
+            self.publish_ceiling(&mut state);
+        }
+    }
+
+    /// Waits until the clock shows `at`, was paused by another caller, or stands at another stop.
     pub(crate) fn wait_for_bound(&self, at: Instant<Virtual>) {
         // This instant has no effect on programs.
         self.wait_for(&[Awaited::Background(at)], |state| {
-            state.paused_since.is_some() || self.now() >= at
+            let now = self.now();
+            // A stop of this clock alone before `at` must not be waited out: it may never end.
+            let is_stuck = state.ceiling < at && now >= state.ceiling;
+            state.paused_since.is_some() || now >= at || is_stuck
         });
     }
 

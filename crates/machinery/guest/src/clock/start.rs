@@ -88,6 +88,7 @@ impl Clock {
             published: nothing,
             ceiling: Instant::FAR_FUTURE,
             stop: None,
+            planned_stop: None,
             bound: Instant::FAR_FUTURE,
             end: Instant::FAR_FUTURE,
             rate,

@@ -20,6 +20,42 @@ use crate::error::GuestError;
 pub(crate) struct Stop(u64);
 
 impl Clock {
+    /// Reserves the stop of the clock for a run until `target`, which begins with
+    /// [`Self::stop_as_planned`]. Until then, the clock does not stop by itself.
+    ///
+    /// # Errors
+    /// As for [`Self::stop_at`].
+    pub(crate) fn plan_stop(&self, target: Instant<Virtual>) -> Result<Stop, GuestError> {
+        let mut state = self.lock();
+        self.is_possible(&state, target)?;
+        state.planned_stop = Some(target);
+        // No other plan has this number.
+        Ok(Stop(self.stops.fetch_add(1, Ordering::SeqCst) + 1))
+    }
+
+    /// Requests the stop of a plan, unless that was cancelled. Returns false if it was.
+    ///
+    /// # Errors
+    /// Fails if the clock has reached the instant already.
+    pub(crate) fn stop_as_planned(&self, plan: Stop) -> Result<bool, GuestError> {
+        let mut state = self.lock();
+        let target = state.planned_stop.filter(|_| !self.is_forgotten(plan));
+        let Some(target) = target else {
+            return Ok(false);
+        };
+        state.planned_stop = None;
+        drop(state);
+        self.stop_at(target).map(|_| true)
+    }
+
+    /// Cancels a plan whose run could not begin.
+    pub(crate) fn drop_plan(&self, plan: Stop) {
+        let mut state = self.lock();
+        if !self.is_forgotten(plan) {
+            state.planned_stop = None;
+        }
+    }
+
     /// Requests that the clock stop at `target`, through pauses and changes of rate, until
     /// [`Self::forget_stop`]. A stopped clock is not resumed.
     ///
@@ -39,16 +75,8 @@ impl Clock {
         Ok(Stop(self.stops.load(Ordering::SeqCst)))
     }
 
-    /// Checks that [`Self::stop_at`] is possible for `target` now.
-    ///
-    /// # Errors
-    /// As for [`Self::stop_at`].
-    pub(crate) fn check_stop(&self, target: Instant<Virtual>) -> Result<(), GuestError> {
-        self.is_possible(&self.lock(), target)
-    }
-
     fn is_possible(&self, state: &State, target: Instant<Virtual>) -> Result<(), GuestError> {
-        if let Some(stop) = state.stop {
+        if let Some(stop) = state.stop.or(state.planned_stop) {
             return Err(GuestError::Usage(format!(
                 "the session runs until {} already (`timeloom pause` ends that)",
                 shown(stop)
@@ -77,6 +105,9 @@ impl Clock {
     /// instant without being paused continues from there.
     pub(crate) fn forget_stop(&self) {
         let mut state = self.lock();
+        if state.planned_stop.take().is_some() {
+            self.stops.fetch_add(1, Ordering::SeqCst);
+        }
         if state.stop.is_none() {
             return;
         }

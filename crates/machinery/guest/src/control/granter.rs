@@ -149,6 +149,7 @@ fn grant<C: Controlled>(
     let went = travel(
         controlled,
         target,
+        None,
         |session| {
             began = true;
             grants.count(true);

@@ -9,6 +9,7 @@ use std::sync::{Arc, Weak};
 
 use timeloom_time::{Duration, Instant, Virtual};
 
+use crate::clock::Stop;
 use crate::control::controlled::Controlled;
 use crate::control::error::{HoldError, RunUntilError};
 use crate::session::Session;
@@ -24,9 +25,11 @@ pub fn run_until<C: Controlled>(
     target: Instant<Virtual>,
 ) -> Result<Duration, RunUntilError> {
     let session = controlled.upgrade().ok_or(RunUntilError::Ended)?;
-    session.session().clock().check_stop(target)?;
+    let clock = Arc::clone(session.session().clock());
+    // The stop is requested only after the others know of it: an agreed pause may be at a later
+    // instant. Until then a second run to an instant is refused.
+    let plan = clock.plan_stop(target)?;
     let was_held = session.is_held();
-    // The clock's own stop comes afterwards: an agreed pause may be at a later instant.
     let shared = session.share_stop(target);
     drop(session);
     let go = |session: &C| match session.is_held() {
@@ -34,9 +37,10 @@ pub fn run_until<C: Controlled>(
         false => Ok(()),
     };
     let travelled = match shared {
-        Ok(()) => travel(controlled, target, go, C::pause, || false),
+        Ok(()) => travel(controlled, target, Some(plan), go, C::pause, || false),
         Err(error) => Err(error.into()),
     };
+    clock.drop_plan(plan);
     if let Some(session) = controlled.upgrade() {
         session.end_shared_stop();
         // A run that could not begin leaves the session as it was.
@@ -45,7 +49,8 @@ pub fn run_until<C: Controlled>(
             Err(RunUntilError::Session(_) | RunUntilError::Hold(_))
         );
         if could_not && !was_held && session.is_held() {
-            session.resume()?;
+            // The session may have been resumed meanwhile.
+            let _ = session.resume();
         }
     }
     match travelled? {
@@ -56,10 +61,12 @@ pub fn run_until<C: Controlled>(
 
 /// Lets `controlled` run until its clock shows `target`; `go` starts it and `stand` stops it.
 /// Returns the time from the stop of the clock to the stop of all processes. `over` is called
-/// whenever the clock is woken; if it returns true first, returns `None`.
+/// whenever the clock is woken; if it returns true first, returns `None`. With `plan`, the stop was
+/// reserved before.
 pub(crate) fn travel<C: Controlled>(
     controlled: &Weak<C>,
     target: Instant<Virtual>,
+    plan: Option<Stop>,
     go: impl FnOnce(&C) -> Result<(), HoldError>,
     stand: impl FnOnce(&C) -> Result<(), HoldError>,
     over: impl Fn() -> bool,
@@ -68,7 +75,14 @@ pub(crate) fn travel<C: Controlled>(
     let session = controlled.upgrade().ok_or(RunUntilError::Ended)?;
     let clock = Arc::clone(session.session().clock());
     let closing = Arc::clone(&session.session().closing);
-    let stop = clock.stop_at(target)?;
+    let paused = || RunUntilError::Paused {
+        at: clock.now() - Instant::ZERO,
+    };
+    let stop = match plan {
+        Some(plan) if !clock.stop_as_planned(plan)? => return Err(paused()),
+        Some(plan) => plan,
+        None => clock.stop_at(target)?,
+    };
     if let Err(error) = go(&session) {
         clock.forget_stop();
         return Err(error.into());
@@ -80,9 +94,7 @@ pub(crate) fn travel<C: Controlled>(
         return Ok(None);
     }
     if !reached || clock.is_forgotten(stop) {
-        return Err(RunUntilError::Paused {
-            at: clock.now() - Instant::ZERO,
-        });
+        return Err(paused());
     }
     let stood = stand(&*controlled.upgrade().ok_or(RunUntilError::Ended)?);
     let stood_for = clock.standing_for();

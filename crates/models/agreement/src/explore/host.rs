@@ -384,7 +384,8 @@ impl Host {
                     self.holds = true;
                     if self.stop <= at {
                         self.stop = Instant::FAR_FUTURE;
-                        self.agreement.forget_stop(self.soonest());
+                        self.agreement
+                            .postpone_stop(Instant::FAR_FUTURE, self.soonest());
                     }
                 }
                 order => self.orders.push_back(order),

@@ -51,28 +51,30 @@ pub(super) fn listen_to_group(shared: &Shared, socket: &UdpSocket) {
 pub(super) fn claim_stops(shared: &Shared) {
     let mut last = None;
     loop {
-        let resumed = {
+        let (resumed, number) = {
             let is_new = |state: &State| state.resumed != last || shared.is_over(state);
             let state = shared.wait(is_new);
             if shared.is_over(&state) {
                 return;
             }
             last = state.resumed;
-            state.resumed
+            (state.resumed, shared.resumptions.load(Ordering::SeqCst))
         };
         let Some(resumed) = resumed.filter(|it| it.until != Instant::FAR_FUTURE) else {
             continue;
         };
-        let number = shared.resumptions.load(Ordering::SeqCst);
         let give_up = || {
             shared.ended.load(Ordering::SeqCst)
                 || shared.resumptions.load(Ordering::SeqCst) != number
         };
-        // A pause before the stop may have ended with another one.
-        if shared.testbed.wait_for(resumed.until, &give_up)
-            && shared.lock().resumed == Some(resumed)
-        {
-            shared.claim(|claims| claims.stop = true);
+        if !shared.testbed.wait_for(resumed.until, &give_up) {
+            continue;
+        }
+        let mut state = shared.lock();
+        // A pause that has begun since is at the stop, and its grant may have passed already. A
+        // claim would then stay for ever.
+        if state.resumed == Some(resumed) && state.pauses == 0 {
+            shared.claim_of(&mut state, |claims| claims.stop = true);
         }
     }
 }
@@ -140,8 +142,12 @@ fn obey_one(shared: &Shared, claim: u64, order: HostOrder) -> Result<(), Testbed
             let driven = driven && state.resumed.is_some();
             state.claims.ended = Some(driven || state.claims.ended == Some(true));
             state.resumed = Some(resumed);
+            state.pauses = state.pauses.saturating_sub(1);
             shared.resumptions.fetch_add(1, Ordering::SeqCst);
             shared.changed.notify_all();
+            drop(state);
+            // The clock may have another stop now.
+            testbed.wake();
         }
         HostOrder::Halt(_) => testbed.halt(),
     }

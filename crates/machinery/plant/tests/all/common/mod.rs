@@ -44,7 +44,7 @@ impl Testbed for Clock {
         Ok(Instant::from_ns(state.1))
     }
 
-    fn resume(&self) -> Result<(), TestbedError> {
+    fn resume(&self, _until: Instant<Virtual>) -> Result<(), TestbedError> {
         (self.on_resume.lock().unwrap())();
         let mut state = self.state.lock().unwrap();
         assert!(state.2, "resumed twice");
