@@ -21,6 +21,7 @@ use timeloom_time::{Duration, Instant, Virtual};
 use crate::containers::Containers;
 use crate::error::RunError;
 use crate::kernel_timers::KernelTimers;
+use crate::links::RunLinks;
 use crate::names::Identities;
 use crate::node::Membership;
 use crate::opening::{note_failure, open};
@@ -121,6 +122,7 @@ struct Run<'a> {
     /// Host names and name service files of the hosts.
     identities: Identities,
     kernel_timers: KernelTimers,
+    links: Arc<RunLinks>,
     session: Arc<Session>,
 }
 
@@ -207,6 +209,12 @@ impl<'a> Run<'a> {
                 let over = || over_ref.load(Ordering::SeqCst);
                 timelines::record(plan, clock, all, (run, keepers), &run_recorder, over);
             });
+            let (plan, links, failing) = (self.plan, &self.links, reporter.clone());
+            if !plan.events.is_empty() {
+                in_thread(scope, &reporter, "timeloom", move || {
+                    links.follow(plan, &failing, || over_ref.load(Ordering::SeqCst));
+                });
+            }
             let end = loop {
                 let heard = self.verdict.wait(StdDuration::from_millis(200));
                 progress.virtual_time = (clock.now() - Instant::ZERO).min(progress.planned);

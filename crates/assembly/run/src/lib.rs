@@ -29,6 +29,7 @@ mod inputs;
 mod inquiry;
 mod judgement;
 mod kernel_timers;
+mod links;
 mod machines;
 mod names;
 mod network;

@@ -11,7 +11,7 @@ use timeloom_bus::{Bus, Hold, Holder, Testbed, TestbedError};
 use timeloom_fabric::Fabric;
 use timeloom_guest::{
     ComponentText, Compute, ContainerRoot, Controlled, Grants, HoldError, HoldText, HostRights,
-    Session, Stepped, Welcome,
+    LinkProperties, Session, Stepped, Welcome,
 };
 use timeloom_scenario::{Host, Plan};
 use timeloom_sys::wall_now;
@@ -21,6 +21,7 @@ use crate::agreed::dilate_all;
 use crate::awaited::Components;
 use crate::containers::TIMELINES;
 use crate::error::RunError;
+use crate::links::RunLinks;
 use crate::names::Identities;
 use crate::node::{Membership, UserPauses};
 use crate::record::RunRecorder;
@@ -72,6 +73,8 @@ pub(crate) struct ControlEndpoint {
     exec_context: OnceLock<ExecContext>,
     /// Engines of the simulated network that may leave and join; unset if no engine may.
     engines: OnceLock<Arc<EngineConnections>>,
+    /// Links that clients can change; unset until there is a network.
+    links: OnceLock<Arc<RunLinks>>,
     /// Components that the run's time may wait for.
     components: Components,
 }
@@ -171,6 +174,7 @@ impl ControlEndpoint {
             directory: std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned()),
             exec_context: OnceLock::new(),
             engines: OnceLock::new(),
+            links: OnceLock::new(),
             components: Components::default(),
         }
     }
@@ -184,6 +188,12 @@ impl ControlEndpoint {
     pub(crate) fn admit(&self, engines: Arc<EngineConnections>) {
         // This method is called only once.
         let _ = self.engines.set(engines);
+    }
+
+    /// Allows clients to change links from now on.
+    pub(crate) fn have_links(&self, links: &Arc<RunLinks>) {
+        // This method is called only once.
+        let _ = self.links.set(Arc::clone(links));
     }
 
     /// Returns the engines that may leave and join. Fails if the run has not begun, or no engine
@@ -376,6 +386,13 @@ impl Controlled for ControlEndpoint {
 
     fn join(&self, engine: &str) -> Result<(), HoldError> {
         self.engines()?.join(engine).map_err(HoldError::other)
+    }
+
+    fn change_link(&self, link: &str, change: &LinkProperties) -> Result<(), HoldError> {
+        self.has_begun()?;
+        let links = self.links.get();
+        let links = links.ok_or_else(|| HoldError::other(ControlEndpointError::GettingReady))?;
+        links.change(link, change).map_err(HoldError::other)
     }
 
     fn is_agreed(&self) -> bool {

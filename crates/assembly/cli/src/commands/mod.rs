@@ -19,6 +19,7 @@ mod hold;
 mod identity;
 mod inside;
 mod interruption;
+mod link;
 mod logging;
 mod logs;
 mod manual;
@@ -79,6 +80,7 @@ enum Command {
     Unregister(control::Unregister),
     Leave(engine::Leave),
     Join(engine::Join),
+    Link(link::Link),
     New(new::New),
     Run(run::Run),
     Logs(logs::Logs),
@@ -155,6 +157,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Unregister(command) => command.run(),
         Command::Leave(command) => command.run(),
         Command::Join(command) => command.run(),
+        Command::Link(command) => command.run(),
         Command::Run(command) => command.run(),
         Command::Agent(command) => command.run(),
         Command::Engine(command) => command.run(),

@@ -23,7 +23,7 @@ use timeloom_sys::schedule::{SchedulingPolicy, set_policy};
 use timeloom_time::{ClockMap, Duration, Instant, Virtual, Wall};
 
 use super::engine::{Engine, EngineLinks, Outlets, Pacing, Running};
-use super::message::{Captured, ClockNow, FromEngine, Piece, Sort, Start, ToEngine};
+use super::message::{Captured, ClockNow, FromEngine, ModelChange, Piece, Sort, Start, ToEngine};
 use super::process::UNKEYED;
 use super::{built, captures, digest, engines};
 use crate::channel::{Receiver, Sender};
@@ -161,6 +161,7 @@ fn serve(
         civil_start: Instant::from_ns(start.civil_start_ns),
     };
     let running = engine.start(portals, Some(engine_links), pacing, outlets(engine, mouth))?;
+    make(start.changes.clone(), &running);
     let _ = mouth.send(Outgoing::Message(FromEngine::Ready));
     // With real-time priority, the engine notices a stop of the clock even if other processes are
     // busy. If the kernel refuses the priority, the engine may notice it later.
@@ -190,6 +191,7 @@ fn follow(
                 *clock.lock() = now;
                 running.emulation.wake();
             }
+            Ok(ToEngine::Change(changes)) => make(changes, running),
             Ok(ToEngine::Lost(there, epoch)) => running.emulation.mark_dead(there, epoch),
             Ok(ToEngine::Leave) => return Ok(true),
             Ok(ToEngine::Stop) => return Ok(false),
@@ -197,6 +199,14 @@ fn follow(
             Err(error) => return Err(EngineError::Gone(error)),
         }
     }
+}
+
+/// Changes links of the engine.
+fn make(changes: Vec<ModelChange>, running: &Running) {
+    // An engine that has ended needs no changes.
+    let _ = running.emulation.with(move |engine| {
+        changes.iter().for_each(|change| change.make(engine));
+    });
 }
 
 /// Receives `count` file descriptors over the socket.

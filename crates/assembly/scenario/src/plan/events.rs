@@ -42,28 +42,28 @@ table! {
 #[derive(Eq)]
 pub struct Capture {
     /// Captured link: its two nodes in either order, or its name.
-    pub link: CapturedLink,
+    pub link: LinkName,
 }
 }
 
-/// Link of a capture.
+/// Name of a link in captures and events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(untagged)]
-pub enum CapturedLink {
+pub enum LinkName {
     /// Names of the nodes at the ends of the link.
     Ends([String; 2]),
     /// Name that the scenario gives the link, or its name in signals (`net.link.NAME`).
     Named(String),
 }
 
-impl Default for CapturedLink {
+impl Default for LinkName {
     fn default() -> Self {
         Self::Ends(Default::default())
     }
 }
 
-/// Formats the link as in the name of its capture file.
-impl fmt::Display for CapturedLink {
+/// Formats the link as in messages and in the name of its capture file.
+impl fmt::Display for LinkName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ends([a, b]) => write!(f, "{a}-{b}"),
@@ -72,8 +72,8 @@ impl fmt::Display for CapturedLink {
     }
 }
 
-impl CapturedLink {
-    /// Returns true if the capture is of `link`.
+impl LinkName {
+    /// Returns true if this is the name of `link`.
     pub fn is(&self, link: &Link) -> bool {
         match self {
             Self::Ends(ends) => link.joins(ends),
@@ -105,7 +105,7 @@ pub enum Condition {
     Without(String),
 }
 
-impl Form for CapturedLink {
+impl Form for LinkName {
     written_by_serde!();
 
     fn from_node(node: &Node, context: &mut Context<'_>) -> Option<Self> {

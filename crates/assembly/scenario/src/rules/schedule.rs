@@ -114,7 +114,7 @@ fn positive(rules: &mut Rules<'_>, path: &[String], length: Duration) {
 }
 
 /// Checks that a time is within the run, before its end.
-fn within(rules: &mut Rules<'_>, path: &[String], moment: Duration) -> bool {
+pub(super) fn within(rules: &mut Rules<'_>, path: &[String], moment: Duration) -> bool {
     let duration = rules.plan.time.duration;
     if moment < Duration::ZERO {
         rules.broken(path, format!("{moment} is before the run begins"), "");

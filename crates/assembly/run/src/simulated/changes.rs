@@ -1,0 +1,132 @@
+//! Links of a simulated network that clients change during the run.
+
+use std::sync::Arc;
+
+use timeloom_emulation::EngineRemote;
+use timeloom_net::{LinkChange, PortId};
+use timeloom_scenario::{LinkName, NetworkNames, Simulated, WireChange};
+use timeloom_time::{Duration, Instant, Virtual};
+
+use super::message::ModelChange;
+use super::process::EngineConnections;
+use crate::links::{LinkChangeError, has_name};
+
+/// Links of a simulated network, and the engines that have them.
+pub(crate) struct ModelLinks {
+    names: NetworkNames,
+    /// Shortest delays of cables between two engines, by the number of the cable.
+    bounds: Vec<(usize, Duration)>,
+    /// Reason why links of the network cannot change, by the number of the cable.
+    fixed: Vec<(usize, String)>,
+    engines: ModelEngines,
+    /// True if this node records the changes.
+    pub(crate) records: bool,
+}
+
+/// Engines of a network that a client can change.
+pub(super) enum ModelEngines {
+    Threads(Vec<EngineRemote>),
+    Processes(Arc<EngineConnections>),
+    /// Engines on several agents, which are not changed by one of them.
+    Spread,
+}
+
+/// Cable that a client names.
+#[derive(Clone, Copy)]
+pub(crate) struct FoundCable<'a> {
+    number: usize,
+    pub(crate) name: &'a str,
+    ports: [PortId; 2],
+}
+
+impl ModelLinks {
+    pub(super) fn new(simulated: &Simulated, engines: ModelEngines, records: bool) -> Self {
+        let world = &simulated.world;
+        let cut = simulated.parts.as_ref().map(|parts| parts.cut());
+        let mut bounds = Vec::new();
+        let mut fixed = Vec::new();
+        for (number, cable) in simulated.names.cables.iter().enumerate() {
+            let is_cut = |port| cut.is_some_and(|cut| cut.links().iter().any(|it| it.0 == port));
+            if is_cut(cable.there) || is_cut(cable.back) {
+                let lookahead = cut.map_or(Duration::ZERO, |cut| cut.lookahead());
+                bounds.push((number, lookahead));
+            }
+            if let Err(error) = world.check_change(cable.there, &LinkChange::default()) {
+                fixed.push((number, error.to_string()));
+            }
+        }
+        Self {
+            names: simulated.names.clone(),
+            bounds,
+            fixed,
+            engines,
+            records,
+        }
+    }
+
+    /// Returns the names of all links.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.cables.iter().map(|cable| cable.name.as_str())
+    }
+
+    /// Returns the name of the link that the plan calls `name`.
+    pub(crate) fn cable(&self, name: &LinkName) -> Option<&str> {
+        self.names.cable(name).map(|cable| cable.name.as_str())
+    }
+
+    /// Returns the link that a client names, by its name or by its ends.
+    pub(crate) fn named(&self, text: &str) -> Option<FoundCable<'_>> {
+        let cables = &self.names.cables;
+        let by_name = cables.iter().position(|cable| cable.name == text);
+        let by_ends = || cables.iter().position(|cable| has_name(&cable.ends, text));
+        let number = by_name.or_else(by_ends)?;
+        let cable = &cables[number];
+        Some(FoundCable {
+            number,
+            name: &cable.name,
+            ports: [cable.there, cable.back],
+        })
+    }
+
+    /// Changes a link at the instant `now`, and returns that instant.
+    pub(crate) fn change(
+        &self,
+        cable: FoundCable<'_>,
+        change: &WireChange,
+        now: Instant<Virtual>,
+    ) -> Result<Instant<Virtual>, LinkChangeError> {
+        let link = || cable.name.to_owned();
+        let is_this = |number: usize| number == cable.number;
+        if let Some((_, reason)) = self.fixed.iter().find(|(number, _)| is_this(*number)) {
+            let reason = reason.clone();
+            return Err(LinkChangeError::Fixed {
+                link: link(),
+                reason,
+            });
+        }
+        let bound = self.bounds.iter().find(|(number, _)| is_this(*number));
+        if let (Some((_, least)), Some(delay)) = (bound, change.delay)
+            && delay < *least
+        {
+            let least = *least;
+            return Err(LinkChangeError::Lookahead {
+                link: link(),
+                least,
+            });
+        }
+        let changes = cable.ports.map(|port| ModelChange::new(port, now, change));
+        match &self.engines {
+            ModelEngines::Threads(engines) => {
+                for engine in engines {
+                    // An engine that has ended has failed the run.
+                    let _ = engine.with(move |engine| {
+                        changes.iter().for_each(|change| change.make(engine));
+                    });
+                }
+            }
+            ModelEngines::Processes(engines) => engines.change(&changes),
+            ModelEngines::Spread => return Err(LinkChangeError::Spread),
+        }
+        Ok(now)
+    }
+}
