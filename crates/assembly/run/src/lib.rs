@@ -12,6 +12,7 @@
 
 pub mod agent;
 mod agreed;
+mod attacks;
 mod awaited;
 mod channel;
 mod civil;

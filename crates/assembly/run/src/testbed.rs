@@ -13,11 +13,12 @@ use timeloom_guest::{
     ComponentText, Compute, ContainerRoot, Controlled, Grants, HoldError, HoldText, HostRights,
     LinkProperties, Session, Stepped, Welcome,
 };
-use timeloom_scenario::{Host, Plan};
+use timeloom_scenario::{AttackAction, Host, Plan};
 use timeloom_sys::wall_now;
 use timeloom_time::{Instant, Virtual};
 
 use crate::agreed::dilate_all;
+use crate::attacks::RunAttacks;
 use crate::awaited::Components;
 use crate::containers::TIMELINES;
 use crate::error::RunError;
@@ -75,6 +76,8 @@ pub(crate) struct ControlEndpoint {
     engines: OnceLock<Arc<EngineConnections>>,
     /// Links that clients can change; unset until there is a network.
     links: OnceLock<Arc<RunLinks>>,
+    /// Attacks that clients can start and stop; unset until there is a network.
+    attacks: OnceLock<Arc<RunAttacks>>,
     /// Components that the run's time may wait for.
     components: Components,
 }
@@ -175,6 +178,7 @@ impl ControlEndpoint {
             exec_context: OnceLock::new(),
             engines: OnceLock::new(),
             links: OnceLock::new(),
+            attacks: OnceLock::new(),
             components: Components::default(),
         }
     }
@@ -194,6 +198,12 @@ impl ControlEndpoint {
     pub(crate) fn have_links(&self, links: &Arc<RunLinks>) {
         // This method is called only once.
         let _ = self.links.set(Arc::clone(links));
+    }
+
+    /// Allows clients to start and stop attacks from now on.
+    pub(crate) fn have_attacks(&self, attacks: &Arc<RunAttacks>) {
+        // This method is called only once.
+        let _ = self.attacks.set(Arc::clone(attacks));
     }
 
     /// Returns the engines that may leave and join. Fails if the run has not begun, or no engine
@@ -386,6 +396,18 @@ impl Controlled for ControlEndpoint {
 
     fn join(&self, engine: &str) -> Result<(), HoldError> {
         self.engines()?.join(engine).map_err(HoldError::other)
+    }
+
+    fn change_attack(&self, id: &str, start: bool) -> Result<(), HoldError> {
+        self.has_begun()?;
+        let attacks = self.attacks.get();
+        let attacks =
+            attacks.ok_or_else(|| HoldError::other(ControlEndpointError::GettingReady))?;
+        let action = match start {
+            true => AttackAction::Start,
+            false => AttackAction::Stop,
+        };
+        attacks.request(id, action).map_err(HoldError::other)
     }
 
     fn change_link(&self, link: &str, change: &LinkProperties) -> Result<(), HoldError> {

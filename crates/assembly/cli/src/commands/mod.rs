@@ -6,6 +6,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use timeloom_run::exit::Failure;
 
 mod agent;
+mod attack;
 mod bridge;
 mod check;
 mod clean;
@@ -81,6 +82,8 @@ enum Command {
     Leave(engine::Leave),
     Join(engine::Join),
     Link(link::Link),
+    #[command(subcommand)]
+    Attack(attack::Attack),
     New(new::New),
     Run(run::Run),
     Logs(logs::Logs),
@@ -158,6 +161,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Leave(command) => command.run(),
         Command::Join(command) => command.run(),
         Command::Link(command) => command.run(),
+        Command::Attack(command) => command.run(),
         Command::Run(command) => command.run(),
         Command::Agent(command) => command.run(),
         Command::Engine(command) => command.run(),

@@ -11,6 +11,7 @@ use timeloom_scenario::{Mode, Plan};
 use timeloom_time::{Instant, Virtual};
 
 use super::Run;
+use crate::attacks::RunAttacks;
 use crate::containers::{Containers, is_inside};
 use crate::error::RunError;
 use crate::kernel_timers::{self, KernelTimers};
@@ -171,6 +172,8 @@ impl<'a> Run<'a> {
         let links = links.map_err(|error| RunError::Start(format!("links: {error}")))?;
         let links = Arc::new(links);
         control_endpoint.have_links(&links);
+        let attacks = Arc::new(RunAttacks::new(plan));
+        control_endpoint.have_attacks(&attacks);
         let tunnels = membership.lay_tunnels(&fabric, clock)?;
         let writers = devices::writers(whole);
         let devices = devices::start(plan, &writers, &fabric, &plants, &run_recorder)?;
@@ -205,6 +208,7 @@ impl<'a> Run<'a> {
             identities,
             kernel_timers,
             links,
+            attacks,
             session,
         })
     }

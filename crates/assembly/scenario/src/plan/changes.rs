@@ -20,6 +20,20 @@ pub struct Event {
     /// New properties of the link.
     #[flatten(WireChange)]
     pub wire: WireChange,
+    /// Attack that starts or stops.
+    pub attack: Option<String>,
+    /// Whether the attack starts or stops.
+    pub action: Option<AttackAction>,
+}
+}
+
+words! {
+/// Change of an attack.
+pub enum AttackAction {
+    /// The attack begins. It must have no `at`, and begins once.
+    Start = "start",
+    /// The programs of the attack are killed.
+    Stop = "stop",
 }
 }
 

@@ -13,14 +13,15 @@ use crate::table::table;
 use crate::tree::{Node, Value};
 
 table! {
-/// Actions of an adversary: programs that start on one host at a given time. Every attack is
-/// labelled in the results, so that detectors can be scored.
+/// Actions of an adversary: programs that start on one host, at a given time or by hand. Every
+/// attack is labelled in the results, so that detectors can be scored.
 #[noun = "an attack"]
 pub struct Attack {
     /// Name of the attack, unique among the attacks.
     pub id: String,
-    /// Virtual time at which the attack begins.
-    pub at: Duration,
+    /// Virtual time at which the attack begins. If left out, it begins by hand
+    /// (`timeloom attack start`) or by an event.
+    pub at: Option<Duration>,
     /// Host on which the programs of the attack run.
     pub host: String,
     /// Enables the attack. A disabled attack is checked but not run.
@@ -31,7 +32,7 @@ pub struct Attack {
     /// to the labels.
     pub target: Vec<String> = Vec::new(),
     /// Programs that carry out the attack.
-    #[read(|fields, key| Program::read_from(fields, key, at))]
+    #[read(|fields, key| Program::read_from(fields, key, at.unwrap_or_default()))]
     pub programs: Vec<Program> = Vec::new(),
 }
 }

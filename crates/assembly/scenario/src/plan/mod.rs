@@ -24,7 +24,7 @@ mod timeline;
 
 use std::collections::BTreeMap;
 
-pub use changes::{Event, LinkState, WireChange};
+pub use changes::{AttackAction, Event, LinkState, WireChange};
 pub use clock::{CLOCK_SIGNALS, ClockSpec, Cycles, Temperature};
 pub use container::{ContainerMount, ContainerSpec};
 pub use engines::{EngineFailure, EngineMode, Engines};

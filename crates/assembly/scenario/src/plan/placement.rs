@@ -135,12 +135,16 @@ impl Plan {
                 (LinkName::Named(_), None) => true,
             },
         );
-        // Links of the kernel change at the agent that has them; all engines of a simulated network
-        // know its changes.
+        // An attack, and a link of the kernel, change at the agent that has them. All engines of a
+        // simulated network know its changes.
         plan.events.retain(|event| {
             let link = event.link.as_ref().and_then(|link| self.link_of(link));
-            let is_kernels = self.network.is_none();
-            !is_kernels || link.is_some_and(|link| link.between.iter().all(|node| mine(node)))
+            let attack = event.attack.as_ref();
+            match attack.and_then(|id| self.attacks.iter().find(|it| it.id == *id)) {
+                Some(attack) => mine(&attack.host),
+                None if self.network.is_some() => true,
+                None => link.is_some_and(|link| link.between.iter().all(|node| mine(node))),
+            }
         });
         plan.checks.clear();
         plan.panels.clear();

@@ -3,7 +3,7 @@
 use timeloom_time::Duration;
 
 use super::{Rules, at, events, schedule};
-use crate::plan::{Event, LinkName, Medium, Wire, WireChange};
+use crate::plan::{AttackAction, Event, LinkName, Medium, Wire, WireChange};
 use crate::table::span;
 
 pub(super) fn check(rules: &mut Rules<'_>) {
@@ -12,7 +12,48 @@ pub(super) fn check(rules: &mut Rules<'_>) {
         let path = at(&[], ["event", &index.to_string()]);
         schedule::within(rules, &at(&path, ["at"]), event.at);
         properties(rules, &event.wire, &path);
-        of_link(rules, event, &path);
+        let names = [event.attack.is_some(), event.link.is_some()];
+        if names == [true, true] {
+            let help = "write two events at the same instant";
+            rules.misplaced(&path, "this event changes a link and an attack", help);
+        } else if event.attack.is_some() || event.action.is_some() {
+            of_attack(rules, event, &path);
+        } else {
+            of_link(rules, event, &path);
+        }
+    }
+}
+
+fn of_attack(rules: &mut Rules<'_>, event: &Event, path: &[String]) {
+    let (Some(id), Some(action)) = (&event.attack, event.action) else {
+        let both = ["attack", "action"];
+        if both.iter().all(|key| rules.part_was_read(path, key)) {
+            let help = "write `attack = \"ID\"` and `action = \"start\"` or `\"stop\"`";
+            rules.misplaced(
+                path,
+                "an event of an attack needs `attack` and `action`",
+                help,
+            );
+        }
+        return;
+    };
+    if !event.wire.is_empty() {
+        let help = "write a second event for the link";
+        rules.misplaced(path, "properties of a link do not change an attack", help);
+    }
+    if !rules.was_read(&["attack", "*", "id"]) {
+        return;
+    }
+    let plan = rules.plan;
+    let at_id = at(path, ["attack"]);
+    let Some(attack) = plan.attacks.iter().find(|attack| attack.id == *id) else {
+        let known = plan.attacks.iter().map(|attack| attack.id.as_str());
+        let help = rules.hint(id, "attack", known);
+        return rules.broken(&at_id, format!("there is no attack `{id}`"), help);
+    };
+    if let (Some(begins), AttackAction::Start) = (attack.at, action) {
+        let message = format!("the attack `{id}` begins by itself, at {begins}");
+        rules.broken(&at_id, message, "leave out its `at`, or this event");
     }
 }
 

@@ -417,6 +417,7 @@ fn compare(root: &Value, schema: &Value, value: &Value, path: &str) {
                 "name",
             ];
             let optional = [
+                "event",
                 "ready",
                 "network",
                 "engines",
@@ -435,7 +436,8 @@ fn compare(root: &Value, schema: &Value, value: &Value, path: &str) {
                 || path.ends_with("network.ptp")
                 || path.ends_with("scenario.placement")
                 || path.contains("links") && wire.contains(&key.as_str())
-                || path.contains("traffic") && key == "name";
+                || path.contains("traffic") && key == "name"
+                || path.contains(".attack") && key == "at";
             match table.get(key) {
                 Some(value) => compare(root, property, value, &format!("{path}.{key}")),
                 None => assert!(optional, "{path}.{key} is in the schema only"),

@@ -73,6 +73,15 @@ pub trait Controlled: Send + Sync {
     fn join(&self, _engine: &str) -> Result<(), HoldError> {
         Err(HoldError::other(NO_ENGINES))
     }
+    /// Starts or stops an attack of the session's scenario.
+    ///
+    /// # Errors
+    /// Fails if there is no attack of this name, or if it cannot start or stop now.
+    fn change_attack(&self, _id: &str, _start: bool) -> Result<(), HoldError> {
+        Err(HoldError::other(
+            "this session has no scenario with attacks; `timeloom run` makes sessions with one",
+        ))
+    }
     /// Changes a link of the session's network, in both directions.
     ///
     /// # Errors

@@ -107,6 +107,13 @@ pub enum Request {
         /// New properties.
         change: LinkProperties,
     },
+    /// Start or stop an attack of the scenario.
+    Attack {
+        /// Name of the attack.
+        id: String,
+        /// True to start it, false to stop it.
+        start: bool,
+    },
     /// Start a command on a host. The client sends its standard streams as descriptors next.
     Enter(EnterCommand),
 }
@@ -270,6 +277,8 @@ impl Request {
             Self::Unregister { pid } => format!("process {pid} released"),
             Self::Leave { engine } => format!("engine {engine} removed"),
             Self::Join { engine } => format!("engine {engine} let in again"),
+            Self::Attack { id, start: true } => format!("attack {id} started"),
+            Self::Attack { id, start: false } => format!("attack {id} stopped"),
             Self::Link { link, change } => format!("link {link}: {change}"),
             Self::Attach
             | Self::Hold { .. }
