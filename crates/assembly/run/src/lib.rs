@@ -30,6 +30,7 @@ mod inputs;
 mod inquiry;
 mod judgement;
 mod kernel_timers;
+mod link_error;
 mod links;
 mod machines;
 mod names;

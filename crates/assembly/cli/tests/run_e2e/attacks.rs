@@ -91,7 +91,7 @@ fn a_target_that_is_not_there_is_a_mistake() {
 
 /// A run with three attacks: `flood` begins by hand, and its second program a second after the
 /// first; `timed` begins by itself, `later` by an event.
-const BY_HAND: &str = r#"
+pub(crate) const BY_HAND: &str = r#"
 schema = "timeloom/1"
 name = "by-hand"
 time = { duration = "1000 s" }

@@ -9,7 +9,7 @@ use timeloom_time::{Duration, Instant, Virtual};
 
 use super::message::ModelChange;
 use super::process::EngineConnections;
-use crate::links::{LinkChangeError, has_name};
+use crate::link_error::{LinkChangeError, has_name};
 
 /// Links of a simulated network, and the engines that have them.
 pub(crate) struct ModelLinks {

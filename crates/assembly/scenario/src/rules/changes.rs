@@ -10,7 +10,11 @@ pub(super) fn check(rules: &mut Rules<'_>) {
     let plan = rules.plan;
     for (index, event) in plan.events.iter().enumerate() {
         let path = at(&[], ["event", &index.to_string()]);
-        schedule::within(rules, &at(&path, ["at"]), event.at);
+        let mut attacks = plan.attacks.iter().filter(|attack| !attack.enabled);
+        // An event of a disabled attack does nothing.
+        if !attacks.any(|attack| Some(&attack.id) == event.attack.as_ref()) {
+            schedule::within(rules, &at(&path, ["at"]), event.at);
+        }
         properties(rules, &event.wire, &path);
         let names = [event.attack.is_some(), event.link.is_some()];
         if names == [true, true] {

@@ -89,7 +89,7 @@ fn a_rate_applies_to_the_next_transmission() {
 }
 
 #[test]
-fn a_link_that_goes_down_drops_what_waits_and_finishes_what_it_sends() {
+fn a_link_that_goes_down_drops_waiting_packets_and_finishes_its_transmission() {
     let wire = bare(SLOW, Duration::from_us(500), 10);
     let (mut world, port, source) = sent(wire, &[0, 0, 0, 200, 400]);
     let up = |up| LinkChange {
@@ -167,7 +167,7 @@ fn a_link_with_planned_changes_behaves_before_them_as_one_without() {
 }
 
 #[test]
-fn links_that_cannot_change_say_why() {
+fn links_with_red_or_fluid_and_impossible_values_are_refused() {
     let red = LinkConfig::new(GBIT, Duration::ZERO)
         .with_queue(QueueConfig::Red(RedConfig::step(20, 100)));
     let (mut world, port, _) = sent(red, &[0]);
