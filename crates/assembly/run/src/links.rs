@@ -94,7 +94,7 @@ impl RunLinks {
         let found = model.named(link).ok_or_else(|| self.unknown(link))?;
         let at = model.change(found, &change, self.clock.now())?;
         self.run_recorder
-            .event_at(at, NETWORK, LINK_EVENT, &text(&found.name, &change));
+            .event_at(at, NETWORK, LINK_EVENT, &text(found.name, &change));
         Ok(())
     }
 

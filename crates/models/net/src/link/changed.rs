@@ -133,8 +133,8 @@ impl Link {
     /// Returns the present rate in bits per second.
     pub(crate) fn rate_bps(&self) -> u64 {
         // Rounded to the nearest, since the time of a byte is rounded.
-        let bits_per_ns = 8.0 * 2f64.powi(64) / self.per_byte.max(1) as f64;
-        (bits_per_ns * 1e9).round() as u64
+        let per_byte = self.per_byte.max(1);
+        u64::try_from(((8_000_000_000_u128 << 64) + per_byte / 2) / per_byte).unwrap_or(u64::MAX)
     }
 }
 
