@@ -1,5 +1,6 @@
 //! Attacks in the results: the host whose address was claimed, and the labels.
 
+use crate::link_changes::by_python;
 use crate::support::{Finished, Lab, Running};
 
 /// Program on host `bad` that claims the address of its network's router by ARP.
@@ -182,7 +183,7 @@ fn an_attack_starts_and_stops_by_hand_and_is_labelled_as_if_scheduled() {
         3,
         "a shell, its child, and the second program"
     );
-    run.control("attack stop flood").expect("it stops");
+    by_python(&lab, "stop_attack('flood')");
     run.wait_for("its programs still run", |run| of_attack(run) == 0);
     refused(&run, "attack start flood", "was stopped");
     let run = run.stop();

@@ -2,13 +2,14 @@
 //! those of the kernel.
 
 use std::fs;
+use std::process::Command;
 
 use timeloom_results::EventRow;
 
 use crate::engine_modes::{REPRODUCIBLE, events, example, logs, signals};
 use crate::engine_processes::PROCESSES;
 use crate::engines::two_engines;
-use crate::support::{Finished, Lab, log_lines};
+use crate::support::{Finished, Lab, log_lines, repository};
 
 /// Program that sends a numbered datagram every second, and prints in how many µs its echo came.
 const ASK: &str = r#"
@@ -325,6 +326,21 @@ rate = "10 Mbit/s"
     );
 }
 
+/// Lets Timeloom's package for Python send a request to the run.
+pub(crate) fn by_python(lab: &Lab, request: &str) {
+    let script = format!(
+        "from timeloom.control import Controller\nwith Controller('{}') as run:\n    run.{request}",
+        lab.name()
+    );
+    let done = Command::new("python3")
+        .args(["-c", &script])
+        .env("PYTHONPATH", repository().join("python"))
+        .output()
+        .expect("python3 can be started");
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{request}: {said}");
+}
+
 #[test]
 fn links_of_the_kernel_change_by_hand() {
     let lab = scenario("", UNNAMED, ("1000 s", 900), "");
@@ -336,7 +352,7 @@ fn links_of_the_kernel_change_by_hand() {
     assert!(refused.contains("only its rate and state"), "{refused}");
     run.control("link s-a --down").expect("it goes down");
     run.wait_for_line("ask", "lost");
-    run.control("link a-s --up").expect("it goes up");
+    by_python(&lab, "change_link('s-a', up=True, rate_bps=5_000_000)");
     let answers = |lab: &Lab| {
         let lines = log_lines(&lab.run_path(), "ask");
         let lost = lines.iter().rposition(|(_, line)| line.ends_with("lost"));
@@ -345,5 +361,5 @@ fn links_of_the_kernel_change_by_hand() {
     run.wait_for("no answers come again", |_| answers(&lab) >= 2);
     let run = run.stop();
     let texts: Vec<String> = recorded(&run).into_iter().map(|(_, text)| text).collect();
-    assert_eq!(texts, ["a-s: down", "a-s: up"]);
+    assert_eq!(texts, ["a-s: down", "a-s: up, rate 5 Mbit/s"]);
 }
