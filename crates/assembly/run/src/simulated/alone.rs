@@ -132,7 +132,9 @@ fn serve(
     let portals: Vec<OwnedFd> = received(stream, start.plugs.len())?;
     let sockets: Vec<OwnedFd> = received(stream, start.lines.len())?;
     let plan = timeloom_scenario::parse(&start.plan, "the plan", &[])?;
-    let simulated = built(plan.simulated())?.ok_or(EngineError::NoNetwork)?;
+    let mut simulated = built(plan.simulated())?.ok_or(EngineError::NoNetwork)?;
+    let planned = &mut simulated.world;
+    start.changes.iter().for_each(|change| change.plan(planned));
     if digest(&simulated) != start.digest {
         return Err(EngineError::OtherNetwork);
     }
@@ -161,7 +163,6 @@ fn serve(
         civil_start: Instant::from_ns(start.civil_start_ns),
     };
     let running = engine.start(portals, Some(engine_links), pacing, outlets(engine, mouth))?;
-    make(start.changes.clone(), &running);
     let _ = mouth.send(Outgoing::Message(FromEngine::Ready));
     // With real-time priority, the engine notices a stop of the clock even if other processes are
     // busy. If the kernel refuses the priority, the engine may notice it later.

@@ -3,18 +3,32 @@
 use std::sync::Arc;
 
 use timeloom_emulation::EngineRemote;
-use timeloom_net::{LinkChange, PortId};
-use timeloom_scenario::{LinkName, NetworkNames, Simulated, WireChange};
+use timeloom_emulation::peering::Cut;
+use timeloom_net::{LinkChange, PortId, World};
+use timeloom_scenario::{LinkName, NamedCable, NetworkNames, Simulated, WireChange};
 use timeloom_time::{Duration, Instant, Virtual};
 
 use super::message::ModelChange;
 use super::process::EngineConnections;
 use crate::link_error::{LinkChangeError, has_name};
 
+/// Returns the shortest delay that a cable between two engines may get while they run; `None` for a
+/// cable within one engine. Each engine promises the other to send nothing that arrives within the
+/// shortest delay of all cables between the two.
+fn bound(world: &World, cut: &Cut, cable: &NamedCable) -> Option<Duration> {
+    let is_it = |port: PortId| port == cable.there || port == cable.back;
+    let (_, from, to) = *cut.links().iter().find(|(port, ..)| is_it(*port))?;
+    let between = cut
+        .links()
+        .iter()
+        .filter(|(_, a, b)| [*a, *b] == [from, to] || [*b, *a] == [from, to]);
+    between.map(|(port, ..)| world.least_delay(*port)).min()
+}
+
 /// Links of a simulated network, and the engines that have them.
 pub(crate) struct ModelLinks {
     names: NetworkNames,
-    /// Shortest delays of cables between two engines, by the number of the cable.
+    /// Shortest delays that cables between two engines may get, by the number of the cable.
     bounds: Vec<(usize, Duration)>,
     /// Reason why links of the network cannot change, by the number of the cable.
     fixed: Vec<(usize, String)>,
@@ -46,11 +60,10 @@ impl ModelLinks {
         let mut bounds = Vec::new();
         let mut fixed = Vec::new();
         for (number, cable) in simulated.names.cables.iter().enumerate() {
-            let is_cut = |port| cut.is_some_and(|cut| cut.links().iter().any(|it| it.0 == port));
-            if is_cut(cable.there) || is_cut(cable.back) {
-                let lookahead = cut.map_or(Duration::ZERO, |cut| cut.lookahead());
-                bounds.push((number, lookahead));
-            }
+            bounds.extend(
+                cut.and_then(|cut| bound(world, cut, cable))
+                    .map(|it| (number, it)),
+            );
             if let Err(error) = world.check_change(cable.there, &LinkChange::default()) {
                 fixed.push((number, error.to_string()));
             }

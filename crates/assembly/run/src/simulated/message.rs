@@ -110,6 +110,21 @@ impl ModelChange {
 
     /// Makes the change in an engine. An engine without the sending end of the link ignores it.
     pub(super) fn make(&self, engine: &mut Engine<World>) {
+        let (port, at, change) = self.parts();
+        engine.with(|world, agenda| {
+            // The run has checked the change.
+            let _ = world.change_link(port, at, change, agenda);
+        });
+    }
+
+    /// Adds the change to a network that begins later.
+    pub(super) fn plan(&self, world: &mut World) {
+        let (port, at, change) = self.parts();
+        // The run has checked the change.
+        let _ = world.plan_change(port, at, change);
+    }
+
+    fn parts(&self) -> (PortId, Instant<Virtual>, LinkChange) {
         let change = LinkChange {
             rate_bps: self.rate_bps,
             delay: self.delay_ns.map(Duration::from_ns),
@@ -117,11 +132,7 @@ impl ModelChange {
             loss: self.loss_bits.map(f64::from_bits),
             up: self.up,
         };
-        let (port, at) = (PortId(self.port), Instant::from_ns(self.at_ns));
-        engine.with(|world, agenda| {
-            // The run has checked the change.
-            let _ = world.change_link(port, at, change, agenda);
-        });
+        (PortId(self.port), Instant::from_ns(self.at_ns), change)
     }
 }
 

@@ -81,17 +81,25 @@ impl World {
     }
 
     /// Schedules the planned changes of this engine's links. An engine that begins late first makes
-    /// those that are past.
+    /// those that are past, in the order of their instants.
     pub(super) fn start_changes<Q: EventQueue>(&mut self, agenda: &mut Agenda<Q>) {
+        let mut past = Vec::new();
         for number in 0..number_of(self.changes.len()) {
             let Some(PlannedChange { port, at, .. }) = self.changes.get(number) else {
-                return;
+                continue;
             };
             let node = self.ports[port].node;
-            if self.crossings.owns(node) {
-                let at = at.max(agenda.now());
-                agenda.schedule(at, NodeId(node), Token::CHANGE | number);
+            if !self.crossings.owns(node) {
+                continue;
             }
+            match at < agenda.now() {
+                true => past.push((at, number)),
+                false => agenda.schedule(at, NodeId(node), Token::CHANGE | number),
+            }
+        }
+        past.sort_unstable();
+        for (_, number) in past {
+            self.handle_change(number, agenda);
         }
     }
 

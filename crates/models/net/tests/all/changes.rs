@@ -167,6 +167,21 @@ fn a_link_with_planned_changes_behaves_before_them_as_one_without() {
 }
 
 #[test]
+fn a_network_that_begins_late_has_made_past_changes_in_the_order_of_their_instants() {
+    let (mut world, port, _) = sent(bare(SLOW, Duration::from_us(500), 10), &[0]);
+    for (at, new) in [(9_000, 30), (3_000, 10), (12_000, 40), (6_000, 20)] {
+        world.plan_change(port, us(at), delay(new)).unwrap();
+    }
+    let mut engine: Engine<World> = Engine::new(world);
+    engine.run_until(us(10_000), u64::MAX);
+    engine.with(|world, agenda| world.start(agenda));
+    assert_eq!(engine.model.present_delay(port), Duration::from_us(30));
+    assert_eq!(engine.model.least_delay(port), Duration::from_us(10));
+    engine.run_until(us(12_000), u64::MAX);
+    assert_eq!(engine.model.present_delay(port), Duration::from_us(40));
+}
+
+#[test]
 fn links_with_red_or_fluid_and_impossible_values_are_refused() {
     let red = LinkConfig::new(GBIT, Duration::ZERO)
         .with_queue(QueueConfig::Red(RedConfig::step(20, 100)));
