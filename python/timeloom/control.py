@@ -180,6 +180,35 @@ class Controller:
         """Makes an engine that has left join the others again; returns when it has joined."""
         return self._ask({"op": "join", "engine": engine}, ())
 
+    def change_link(
+        self,
+        link: str,
+        delay_s: float | None = None,
+        jitter_s: float | None = None,
+        loss: float | None = None,
+        rate_bps: int | None = None,
+        up: bool | None = None,
+    ) -> State:
+        """Changes a link of its network from now on, in both directions: a link by its name, or by
+        its nodes as A-B. Properties that are not given stay as they are."""
+        change: dict[str, Any] = {
+            "delay_ns": None if delay_s is None else round(delay_s * 1e9),
+            "jitter_ns": None if jitter_s is None else round(jitter_s * 1e9),
+            "loss": loss,
+            "rate_bps": rate_bps,
+            "up": up,
+        }
+        given = {key: value for key, value in change.items() if value is not None}
+        return self._ask({"op": "link", "link": link, "change": given}, ())
+
+    def start_attack(self, attack: str) -> State:
+        """Starts an attack of its scenario that has no ``at``."""
+        return self._ask({"op": "attack", "id": attack, "start": True}, ())
+
+    def stop_attack(self, attack: str) -> State:
+        """Stops an attack: kills its programs, with all that they have started."""
+        return self._ask({"op": "attack", "id": attack, "start": False}, ())
+
     def state(self) -> State:
         """Returns its state."""
         return self._ask({"op": "query"}, ())

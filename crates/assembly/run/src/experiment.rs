@@ -18,9 +18,11 @@ use timeloom_scenario::{OpenFlow, Plan, Program};
 use timeloom_sys::environment;
 use timeloom_time::{Duration, Instant, Virtual};
 
+use crate::attacks::RunAttacks;
 use crate::containers::Containers;
 use crate::error::RunError;
 use crate::kernel_timers::KernelTimers;
+use crate::links::RunLinks;
 use crate::names::Identities;
 use crate::node::Membership;
 use crate::opening::{note_failure, open};
@@ -122,6 +124,8 @@ struct Run<'a> {
     /// Host names and name service files of the hosts.
     identities: Identities,
     kernel_timers: KernelTimers,
+    links: Arc<RunLinks>,
+    attacks: Arc<RunAttacks>,
     session: Arc<Session>,
 }
 
@@ -146,6 +150,7 @@ impl<'a> Run<'a> {
             run_recorder: &self.run_recorder,
             reporter: &reporter,
             over: &over,
+            attacks: &self.attacks,
             ready: self.membership.ready(),
             quiescence: &quiescence,
             busy: Busy::default(),
@@ -227,6 +232,13 @@ impl<'a> Run<'a> {
                 let over = || over_ref.load(Ordering::SeqCst);
                 timelines::record(plan, clock, all, (run, keepers), &run_recorder, over);
             });
+            let (plan, links, failing) = (self.plan, &self.links, reporter.clone());
+            if !plan.events.is_empty() {
+                in_thread(scope, &reporter, "timeloom", move || {
+                    links.follow(plan, &failing, || over_ref.load(Ordering::SeqCst));
+                });
+            }
+            self.serve_attacks(scope, &stage);
             let end = loop {
                 let heard = self.verdict.wait(StdDuration::from_millis(200));
                 progress.virtual_time = (clock.now() - Instant::ZERO).min(progress.planned);
@@ -267,23 +279,38 @@ impl<'a> Run<'a> {
         self.finalize(ended, &reckoning, progress, manifest)
     }
 
+    /// Starts and stops attacks during the run: by schedule, and as clients request.
+    fn serve_attacks<'s>(&'s self, scope: &'s std::thread::Scope<'s, '_>, stage: &'s Stage<'s>) {
+        let attacks = &self.attacks;
+        let has_events = self.plan.events.iter().any(|event| event.attack.is_some());
+        if has_events {
+            in_thread(scope, stage.reporter, "timeloom", move || {
+                attacks.follow(scope, stage);
+            });
+        }
+        if let Some(requests) = attacks.requests() {
+            in_thread(scope, stage.reporter, "timeloom", move || {
+                attacks.serve(scope, stage, &requests);
+            });
+        }
+    }
+
     /// Records the enabled attacks and starts the programs that are due at virtual zero and have no
     /// conditions; the clock is still stopped. Schedules all other programs.
     fn schedule<'s>(&'s self, scope: &'s std::thread::Scope<'s, '_>, stage: &'s Stage<'s>) {
-        for attack in self.plan.attacks.iter().filter(|attack| attack.enabled) {
-            self.run_recorder.label(attack, Instant::FAR_FUTURE);
-        }
+        self.attacks.label(self.plan, &self.run_recorder);
         let keepers = self.keepers.iter();
         let keepers = keepers.map(|keeper| (keeper.host.as_str(), &keeper.program));
         let machines = self.machines.iter();
         let machines = machines.map(|(host, program)| (host.as_str(), program));
         let mut due = Vec::new();
         let all = keepers.chain(machines).chain(self.containers.programs());
-        for (host, program) in all.chain(self.plan.programs()) {
+        let all = all.chain(self.plan.programs());
+        for (host, program) in all.filter(|(_, it)| !self.attacks.is_by_hand(&it.name)) {
             if program.start == Duration::ZERO && program.after.is_empty() {
                 due.push((host, program));
             } else {
-                stage.start_later(scope, host, program);
+                stage.start_later(scope, host, program, Instant::ZERO + program.start);
             }
         }
         // Up to `MANY` programs start one after another, in the order of the file. A start mostly

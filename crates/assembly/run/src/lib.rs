@@ -12,6 +12,7 @@
 
 pub mod agent;
 mod agreed;
+mod attacks;
 mod awaited;
 mod channel;
 mod civil;
@@ -29,6 +30,8 @@ mod inputs;
 mod inquiry;
 mod judgement;
 mod kernel_timers;
+mod link_error;
+mod links;
 mod machines;
 mod names;
 mod network;

@@ -15,7 +15,7 @@ use rustix::io::{Errno, ioctl_fionread};
 use timeloom_fabric::{CaptureOptions, CapturedFrame, Fabric, MacAddress, PacketCapture};
 use timeloom_guest::Clock;
 use timeloom_results::{CutLog, DiscardedBytes, LimitedWriter, LogWriter, RunDirectory};
-use timeloom_scenario::{Capture, CapturedLink, Medium, Plan, TunnelEnd};
+use timeloom_scenario::{Capture, LinkName, Medium, Plan, TunnelEnd};
 use timeloom_sys::rights::Rights;
 use timeloom_time::{Instant, Utc};
 
@@ -291,16 +291,16 @@ pub(crate) fn captures(
     let mut recordings = BTreeMap::new();
     let macs = network::macs(whole);
     let is_real = |capture: &&Capture| {
-        let link = whole.link_of(capture);
+        let link = whole.link_of(&capture.link);
         // A link that the scenario does not list belongs to a generated, and therefore simulated,
         // network.
         link.is_some_and(|link| whole.medium(link) == Medium::Kernel)
     };
     for capture in plan.captures.iter().filter(is_real) {
-        let [a, b] = match (&capture.link, whole.link_of(capture)) {
-            (CapturedLink::Named(_), Some(link)) => &link.between,
-            (CapturedLink::Ends(ends), _) => ends,
-            (CapturedLink::Named(_), None) => continue,
+        let [a, b] = match (&capture.link, whole.link_of(&capture.link)) {
+            (LinkName::Named(_), Some(link)) => &link.between,
+            (LinkName::Ends(ends), _) => ends,
+            (LinkName::Named(_), None) => continue,
         };
         let name = capture.link.to_string();
         let end = tunnels.iter().find(|end| [&end.node, &end.peer] == [a, b]);

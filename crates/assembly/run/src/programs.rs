@@ -14,6 +14,7 @@ use timeloom_scenario::{OpenFlow, Plan, Program};
 use timeloom_sys::environment;
 use timeloom_time::{Duration, Instant, Virtual};
 
+use crate::attacks::RunAttacks;
 use crate::containers::{Containers, TIMELINES};
 use crate::error::RunError;
 use crate::hosts::Hosts;
@@ -44,6 +45,7 @@ pub(crate) struct Stage<'a> {
     pub(crate) reporter: &'a Reporter,
     /// Set when the run is over. Exits of programs are then not failures.
     pub(crate) over: &'a AtomicBool,
+    pub(crate) attacks: &'a RunAttacks,
     pub(crate) ready: &'a ReadyBoard,
     pub(crate) quiescence: &'a Quiescence,
     /// Number of threads that start or watch programs.
@@ -164,12 +166,13 @@ impl<'a> Stage<'a> {
             .map_err(|error| RunError::Start(format!("no thread to watch it: {error}")))
     }
 
-    /// Waits for the start instant and the conditions of a program, then starts it.
+    /// Waits for the start instant `at` and the conditions of a program, then starts it.
     pub(crate) fn start_later<'s>(
         &'a self,
         scope: &'s Scope<'s, '_>,
         host: &'a str,
         program: &'a Program,
+        at: Instant<Virtual>,
     ) where
         'a: 's,
     {
@@ -177,19 +180,25 @@ impl<'a> Stage<'a> {
         let start = move || {
             let _busy = busy;
             let over = || self.over.load(Ordering::SeqCst);
-            let due = self
-                .session
-                .clock()
-                .wait_until(Instant::ZERO + program.start, over)
+            let due = self.session.clock().wait_until(at, over)
                 && self.ready.wait_for(&program.after, self.over);
-            if due
-                && !over()
-                && let Err(error) = self.start_now(scope, host, program)
-            {
+            if !due || over() {
+                return;
+            }
+            // A stopped attack starts no further program.
+            let Some(_permit) = self.attacks.permit(&program.name) else {
+                return;
+            };
+            if let Err(error) = self.start_now(scope, host, program) {
                 self.reporter.failed(&program.name, error.to_string());
             }
         };
         in_thread(scope, self.reporter, &program.name, start);
+    }
+
+    /// Returns true if the run is over.
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(Ordering::SeqCst)
     }
 
     /// Kills programs repeatedly until no thread starts or watches one. A program whose start was
@@ -235,7 +244,8 @@ impl<'a> Stage<'a> {
         self.run_recorder.event(host, &program.name, "end", &what);
         // A program that ends at the planned end of the run has not ended early.
         let is_early = self.session.clock().now() < self.planned_end;
-        if program.essential && (status != 0 || is_early) {
+        let was_stopped = self.attacks.has_stopped(&program.name);
+        if program.essential && !was_stopped && (status != 0 || is_early) {
             self.reporter
                 .failed(&program.name, format!("the program on host {host} {what}"));
         }

@@ -262,11 +262,15 @@ impl RunRecorder {
         }
     }
 
-    /// Records an attack from its start to `end`. A later record of the same attack replaces this
-    /// one.
-    pub(crate) fn label(&self, attack: &Attack, end: Instant<timeloom_time::Virtual>) {
+    /// Records an attack from `start` to `end`. A later record of the same attack replaces this one.
+    pub(crate) fn label(
+        &self,
+        attack: &Attack,
+        start: Instant<timeloom_time::Virtual>,
+        end: Instant<timeloom_time::Virtual>,
+    ) {
         self.check(self.recorder.label(&LabelRow {
-            start: Instant::ZERO + attack.at,
+            start,
             end,
             technique: attack.technique.join(" ").into(),
             target: attack.target.join(" ").into(),

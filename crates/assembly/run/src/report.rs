@@ -12,7 +12,7 @@ use timeloom_results::report::{
     Panel, PanelSignal, Proof, ProofRun, Reference, ReportRun, ReportSpec, RunKind, render,
 };
 use timeloom_results::{ResultsError, RunDirectory, write_page};
-use timeloom_scenario::{self as scenario, Plan};
+use timeloom_scenario::{self as scenario, Attack, Plan};
 use timeloom_time::Duration;
 
 /// A run directory, and its label in the report.
@@ -193,7 +193,11 @@ impl Opened {
             return self.run.name();
         }
         let enabled = plan.attacks.iter().filter(|attack| attack.enabled);
-        let attacks: Vec<String> = enabled.map(|a| format!("{} at {}", a.id, a.at)).collect();
+        let text = |attack: &Attack| match attack.at {
+            Some(at) => format!("{} at {at}", attack.id),
+            None => format!("{} by hand", attack.id),
+        };
+        let attacks: Vec<String> = enabled.map(text).collect();
         if attacks.is_empty() {
             "no attack".to_owned()
         } else {

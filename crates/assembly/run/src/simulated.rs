@@ -3,6 +3,7 @@
 
 mod alone;
 mod captures;
+mod changes;
 mod ending;
 mod engine;
 mod engines;
@@ -40,6 +41,8 @@ use crate::numbers::Numbers;
 use crate::record::RunRecorder;
 pub use alone::{EngineError, serve_engine};
 use captures::Captures;
+use changes::ModelEngines;
+pub(crate) use changes::ModelLinks;
 use ending::Closing;
 use engine::{Engine, EngineReport, Outlets, Pacing, Running};
 use engines::Lines;
@@ -64,6 +67,8 @@ pub(crate) struct Network {
     engine_connections: Option<Arc<EngineConnections>>,
     /// Engines that announce their next event, where time skips or is granted.
     group: Option<EngineGroup>,
+    /// Links that clients can change; `None` until all engines have been started.
+    links: Option<ModelLinks>,
     idle: Arc<AtomicBool>,
     /// Channel of the nodes that combine the samples of their engines; `None` if this node records
     /// those of its own.
@@ -147,6 +152,7 @@ impl Network {
             parts: simulated.parts.clone(),
             engine_connections: None,
             group: None,
+            links: None,
             idle: Arc::new(AtomicBool::new(false)),
             samples,
             final_flows: (final_flows, awaited),
@@ -158,6 +164,12 @@ impl Network {
             true => network.processes(plan, &simulated, speakers, &captures, around)?,
         }
         network.captures = captures.threads;
+        let engines = network.changeable();
+        network.links = Some(ModelLinks::new(
+            &simulated,
+            engines,
+            own.is_none_or(|own| own == 0),
+        ));
         Ok(network)
     }
 
@@ -283,10 +295,11 @@ impl Network {
                 digest: digest(simulated),
                 key,
                 encrypts: settings.encrypt,
-                // The next four fields are set each time a process of the engine starts.
+                // The next five fields are set each time a process of the engine starts.
                 epoch: 0,
                 late: false,
                 absent: Vec::new(),
+                changes: Vec::new(),
                 clock: ClockNow::of(around.clock.map_and_stop()),
                 civil_start_ns: around.civil_start.as_ns(),
                 plugs: plugs
@@ -314,6 +327,27 @@ impl Network {
         }
         self.engine_connections = Some(engine_connections);
         Ok(())
+    }
+
+    /// Returns access to all engines, for changes of their links.
+    fn changeable(&self) -> ModelEngines {
+        if let Some(engines) = &self.engine_connections {
+            return ModelEngines::Processes(Arc::clone(engines));
+        }
+        let count = self.parts.as_ref().map_or(1, |parts| parts.names.len());
+        if self.seats.len() < count {
+            return ModelEngines::Spread;
+        }
+        let remotes = self.seats.iter().filter_map(|(_, seat)| match seat {
+            Seat::Thread(running) => Some(running.emulation.remote()),
+            Seat::Process(_) => None,
+        });
+        ModelEngines::Threads(remotes.collect())
+    }
+
+    /// Takes the links that clients can change.
+    pub(crate) fn take_links(&mut self) -> Option<ModelLinks> {
+        self.links.take()
     }
 
     /// Returns the engines that may leave and join during the run; `None` if no engine may.

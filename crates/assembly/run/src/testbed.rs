@@ -11,16 +11,18 @@ use timeloom_bus::{Bus, Hold, Holder, Testbed, TestbedError};
 use timeloom_fabric::Fabric;
 use timeloom_guest::{
     ComponentText, Compute, ContainerRoot, Controlled, Grants, HoldError, HoldText, HostRights,
-    Session, Stepped, Welcome,
+    LinkProperties, Session, Stepped, Welcome,
 };
-use timeloom_scenario::{Host, Plan};
+use timeloom_scenario::{AttackAction, Host, Plan};
 use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::agreed::dilate_all;
+use crate::attacks::RunAttacks;
 use crate::awaited::Components;
 use crate::containers::TIMELINES;
 use crate::error::RunError;
+use crate::links::RunLinks;
 use crate::names::Identities;
 use crate::node::{Membership, UserPauses};
 use crate::periods::PERIOD;
@@ -73,6 +75,10 @@ pub(crate) struct ControlEndpoint {
     exec_context: OnceLock<ExecContext>,
     /// Engines of the simulated network that may leave and join; unset if no engine may.
     engines: OnceLock<Arc<EngineConnections>>,
+    /// Links that clients can change; unset until there is a network.
+    links: OnceLock<Arc<RunLinks>>,
+    /// Attacks that clients can start and stop; unset until there is a network.
+    attacks: OnceLock<Arc<RunAttacks>>,
     /// Components that the run's time may wait for.
     components: Components,
 }
@@ -176,6 +182,8 @@ impl ControlEndpoint {
             directory: std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned()),
             exec_context: OnceLock::new(),
             engines: OnceLock::new(),
+            links: OnceLock::new(),
+            attacks: OnceLock::new(),
             components: Components::default(),
         }
     }
@@ -189,6 +197,18 @@ impl ControlEndpoint {
     pub(crate) fn admit(&self, engines: Arc<EngineConnections>) {
         // This method is called only once.
         let _ = self.engines.set(engines);
+    }
+
+    /// Allows clients to change links from now on.
+    pub(crate) fn have_links(&self, links: &Arc<RunLinks>) {
+        // This method is called only once.
+        let _ = self.links.set(Arc::clone(links));
+    }
+
+    /// Allows clients to start and stop attacks from now on.
+    pub(crate) fn have_attacks(&self, attacks: &Arc<RunAttacks>) {
+        // This method is called only once.
+        let _ = self.attacks.set(Arc::clone(attacks));
     }
 
     /// Returns the engines that may leave and join. Fails if the run has not begun, or no engine
@@ -433,6 +453,25 @@ impl Controlled for ControlEndpoint {
 
     fn join(&self, engine: &str) -> Result<(), HoldError> {
         self.engines()?.join(engine).map_err(HoldError::other)
+    }
+
+    fn change_attack(&self, id: &str, start: bool) -> Result<(), HoldError> {
+        self.has_begun()?;
+        let attacks = self.attacks.get();
+        let attacks =
+            attacks.ok_or_else(|| HoldError::other(ControlEndpointError::GettingReady))?;
+        let action = match start {
+            true => AttackAction::Start,
+            false => AttackAction::Stop,
+        };
+        attacks.request(id, action).map_err(HoldError::other)
+    }
+
+    fn change_link(&self, link: &str, change: &LinkProperties) -> Result<(), HoldError> {
+        self.has_begun()?;
+        let links = self.links.get();
+        let links = links.ok_or_else(|| HoldError::other(ControlEndpointError::GettingReady))?;
+        links.change(link, change).map_err(HoldError::other)
     }
 
     fn is_agreed(&self) -> bool {

@@ -13,7 +13,7 @@ use timeloom_net::{
 };
 use timeloom_ptp::Role;
 use timeloom_sys::plain;
-use timeloom_time::Duration;
+use timeloom_time::{Duration, Instant};
 
 use crate::background::{self, Background};
 use crate::plan::{Discipline, Generate, Medium, Network, Plan, Shape, Wire};
@@ -143,6 +143,7 @@ impl<'a> Maker<'a> {
         let clocks = self.clocks(&world)?;
         let hosts = self.hosts(&world)?;
         let traffic = self.traffic(&mut world)?;
+        self.changes(&mut world, &links)?;
         let parts = self.parts(&world, &uplinks)?;
         let names = NetworkNames::new(plan, &world, &links, parts.as_ref());
         Ok(Simulated {
@@ -156,6 +157,24 @@ impl<'a> Maker<'a> {
             hosts,
             traffic,
         })
+    }
+
+    /// Plans the changes of links.
+    fn changes(&self, world: &mut World, links: &Links) -> Result<(), Fault> {
+        if self.plan.events.is_empty() {
+            return Ok(());
+        }
+        let names = NetworkNames::new(self.plan, world, links, None);
+        for (index, event) in self.plan.events.iter().enumerate() {
+            // Events of the kernel's links and of unknown links are checked elsewhere.
+            let cable = event.link.as_ref().and_then(|link| names.cable(link));
+            for port in cable.iter().flat_map(|cable| [cable.there, cable.back]) {
+                let at = Instant::ZERO + event.at;
+                let planned = world.plan_change(port, at, event.wire.in_model());
+                planned.map_err(|error| Fault::event(index, &error))?;
+            }
+        }
+        Ok(())
     }
 
     fn give(&mut self, port: PortId, Addresses { v4, v6 }: Addresses) {

@@ -28,6 +28,13 @@ export class Controls {
     onSubmit("step", () => this.step());
     onSubmit("until", () => ({ op: "run-until", instant: byId("instant").value }));
     onSubmit("dilate", () => ({ op: "dilate", factor: byId("factor").value }));
+    const value = (id) => byId(id).value;
+    const link = (more) => ({ op: "link", link: value("link-name"), ...more });
+    onSubmit("link", () => link({ delay: value("link-delay"), loss: value("link-loss"), mbit_per_s: value("link-rate") }));
+    byId("link-down").addEventListener("click", () => this.act(link({ up: false })));
+    byId("link-up").addEventListener("click", () => this.act(link({ up: true })));
+    onSubmit("attack", () => ({ op: "start-attack", id: value("attack-id") }));
+    byId("attack-stop").addEventListener("click", () => this.act({ op: "stop-attack", id: value("attack-id") }));
     byId("keys").checked = localStorage.getItem(KEYS) !== "off";
     byId("keys").addEventListener("change", (event) => localStorage.setItem(KEYS, event.target.checked ? "on" : "off"));
     document.addEventListener("keydown", (event) => this.onKey(event));

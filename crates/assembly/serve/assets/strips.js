@@ -12,7 +12,7 @@ const BOTTOM = 18;
 /** Number of the last points in the table behind a strip. */
 const TABLE_POINTS = 20;
 /** Kinds of events that are marked: not starts, readings and writes, which are many. */
-const MARKED = new Set(["control", "end", "trouble", "warning", "spoofed", "violation", "status", "paused", "resumed", "dilated", "leave", "join"]);
+const MARKED = new Set(["control", "link", "attack", "end", "trouble", "warning", "spoofed", "violation", "status", "paused", "resumed", "dilated", "leave", "join"]);
 const MOST_MARKS = 300;
 /** Number of events that are remembered, to tell those that are alike. */
 const MOST_TOLD = 1000;
@@ -107,7 +107,7 @@ export class Strips {
 
   /** True for the first of several alike: one that continues is told again and again. */
   begins({ t_s, host, source, kind, text }) {
-    const key = `${host} ${source} ${kind} ${kind === "control" ? `${text} ${t_s}` : ""}`;
+    const key = `${host} ${source} ${kind} ${kind === "control" || kind === "link" ? `${text} ${t_s}` : ""}`;
     const last = this.told.get(key);
     this.told.delete(key);
     this.told.set(key, t_s);

@@ -195,10 +195,45 @@ impl EmulationReport {
 /// Running simulated network with its portals. Dropping the value stops the thread.
 #[derive(Debug)]
 pub struct Emulation {
-    alarm: Alarm,
-    commands: Sender<Command>,
+    remote: EngineRemote,
     core: Weak<Mutex<Core>>,
     thread: Option<JoinHandle<Arc<Mutex<Core>>>>,
+}
+
+/// Access to the engine of a running emulation, for threads that do not own the emulation.
+#[derive(Clone, Debug)]
+pub struct EngineRemote {
+    alarm: Alarm,
+    commands: Sender<Command>,
+}
+
+impl EngineRemote {
+    /// Runs `act` on the engine between two iterations and returns its result; `None` if the thread
+    /// has ended.
+    pub fn with<R: Send + 'static>(
+        &self,
+        act: impl FnOnce(&mut Engine<World>) -> R + Send + 'static,
+    ) -> Option<R> {
+        self.ask(|core| act(&mut core.paced.engine))
+    }
+
+    fn ask<R: Send + 'static>(
+        &self,
+        act: impl FnOnce(&mut Core) -> R + Send + 'static,
+    ) -> Option<R> {
+        let (answer, asked) = mpsc::channel();
+        self.command(Command::Do(Box::new(move |core| {
+            // The caller may be gone; then the answer is not needed.
+            let _ = answer.send(act(core));
+        })));
+        asked.recv().ok()
+    }
+
+    fn command(&self, command: Command) {
+        // If the thread has ended, the command has no effect.
+        let _ = self.commands.send(command);
+        self.alarm.ring();
+    }
 }
 
 enum Command {
@@ -313,8 +348,7 @@ impl Emulation {
             .spawn(move || observed(worker, died))
             .map_err(failed)?;
         Ok(Self {
-            alarm,
-            commands,
+            remote: EngineRemote { alarm, commands },
             core: weak,
             thread: Some(thread),
         })
@@ -322,18 +356,23 @@ impl Emulation {
 
     /// Makes the thread read the clock's map again. Must be called after every change of the map.
     pub fn wake(&self) {
-        self.alarm.ring();
+        self.remote.alarm.ring();
     }
 
     /// Returns a function that wakes the thread; any thread may call it.
     pub fn waker(&self) -> impl Fn() + Send + Sync + use<> {
-        let alarm = self.alarm.clone();
+        let alarm = self.remote.alarm.clone();
         move || alarm.ring()
+    }
+
+    /// Returns access to the engine for other threads.
+    pub fn remote(&self) -> EngineRemote {
+        self.remote.clone()
     }
 
     /// Permits the network to run up to the instant `until` ([`Timing::Steps`]).
     pub fn grant(&self, until: Instant<Virtual>) {
-        self.command(Command::Grant(until));
+        self.remote.command(Command::Grant(until));
     }
 
     /// Runs `act` on the engine between two iterations and returns its result; `None` if the thread
@@ -342,45 +381,27 @@ impl Emulation {
         &self,
         act: impl FnOnce(&mut Engine<World>) -> R + Send + 'static,
     ) -> Option<R> {
-        self.ask(|core| act(&mut core.paced.engine))
+        self.remote.with(act)
     }
 
     /// Returns the statistics until now; `None` if the thread has ended.
     pub fn report(&self) -> Option<EmulationReport> {
-        self.ask(|core| core.report())
+        self.remote.ask(|core| core.report())
     }
 
     /// Reports to the engine that the generation of engine `there` that began at `epoch` is dead
     /// ([`PeeringPortal::mark_dead`]).
     pub fn mark_dead(&self, there: Owner, epoch: u64) {
-        self.command(Command::Do(Box::new(move |core| {
+        self.remote.command(Command::Do(Box::new(move |core| {
             core.mark_dead(there, epoch);
         })));
-    }
-
-    fn ask<R: Send + 'static>(
-        &self,
-        act: impl FnOnce(&mut Core) -> R + Send + 'static,
-    ) -> Option<R> {
-        let (answer, asked) = mpsc::channel();
-        self.command(Command::Do(Box::new(move |core| {
-            // The caller may be gone; then the answer is not needed.
-            let _ = answer.send(act(core));
-        })));
-        asked.recv().ok()
-    }
-
-    fn command(&self, command: Command) {
-        // If the thread has ended, the command has no effect.
-        let _ = self.commands.send(command);
-        self.alarm.ring();
     }
 
     /// Lets this engine leave the others, which continue. The engine processes the input that has
     /// arrived and sends the resulting output before its farewell. The caller must then call
     /// [`Emulation::stop_with`].
     pub fn leave(&self) {
-        self.command(Command::Leave);
+        self.remote.command(Command::Leave);
     }
 
     /// Stops the thread and returns the final statistics; `None` if the thread has panicked.
@@ -402,7 +423,7 @@ impl Emulation {
     }
 
     fn end(&mut self) -> Option<Arc<Mutex<Core>>> {
-        self.command(Command::Stop);
+        self.remote.command(Command::Stop);
         self.thread.take()?.join().ok()
     }
 }

@@ -47,8 +47,8 @@ mod vnet;
 
 pub use emulation::{
     ArrivalCallback, CaptureProgressCallback, CaptureSink, Emulation, EmulationOptions,
-    EmulationReport, EngineGroup, FrameArrivalCallback, GroupMember, PanicCallback, SampleCallback,
-    Unrest,
+    EmulationReport, EngineGroup, EngineRemote, FrameArrivalCallback, GroupMember, PanicCallback,
+    SampleCallback, Unrest,
 };
 pub use error::PortalError;
 pub use filter::{FrameFilter, Rule};

@@ -40,6 +40,7 @@
 mod btf;
 mod cable;
 mod capture;
+mod changing;
 mod congestion;
 mod error;
 mod ethtool;
@@ -66,6 +67,7 @@ mod timers;
 
 pub use cable::{Plug, connect};
 pub use capture::{CaptureOptions, CaptureStatistics, CapturedFrame, Direction, PacketCapture};
+pub use changing::ChangingLink;
 pub use congestion::VirtualCubic;
 pub use error::{FabricError, KernelError, SpecError};
 pub use fabric::{Fabric, StationPort};

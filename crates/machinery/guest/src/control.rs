@@ -2,6 +2,7 @@
 //! one JSON object per line, in both directions.
 //!
 //! - `protocol`: the messages; `client`: the client's side;
+//! - `link`: new properties of a link;
 //! - `watching`: a client that asks for the status again and again; `words`: spans and instants as
 //!   users write them;
 //! - `controlled`: the interface of a controlled session; `obey`: execution of requests;
@@ -21,6 +22,7 @@ mod granter;
 mod grants;
 mod hold;
 mod hosts;
+mod link;
 mod obey;
 pub(crate) mod protocol;
 mod stepped;
@@ -46,6 +48,7 @@ pub use controlled::{Controlled, HostRights, Stepped, Welcome};
 pub use error::{HoldError, RunUntilError};
 pub use granter::end_grants;
 pub use grants::{GrantTotals, GranterCheck, Grants};
+pub use link::LinkProperties;
 use obey::obey;
 pub use protocol::{
     EnterCommand, GrantedState, HoldText, HostRequest, HostText, ProcessText, Request, Response,

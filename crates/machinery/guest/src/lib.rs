@@ -47,8 +47,8 @@ pub use clock::{
 pub use control::{
     Cause, ComponentText, ControlError, Controlled, EnterCommand, EnteredCommand, EventOrigin,
     GrantTotals, GrantedState, GranterCheck, Grants, HoldError, HoldText, HostRequest, HostRights,
-    HostTarget, HostText, NextEvent, ProcessText, Request, RequestedInstant, Response,
-    RunUntilError, SessionHold, StatusConnection, StatusText, Stepped, SteppedSession,
+    HostTarget, HostText, LinkProperties, NextEvent, ProcessText, Request, RequestedInstant,
+    Response, RunUntilError, SessionHold, StatusConnection, StatusText, Stepped, SteppedSession,
     ThreadActivity, ThreadCounts, ThreadText, Welcome, Why, WordError, connect, end_grants, enter,
     hold, parse_factor, parse_instant, parse_span, run_hosts_until, run_until, serve,
 };

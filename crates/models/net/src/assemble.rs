@@ -14,6 +14,7 @@ use crate::route::{Edge, Hop, Routes};
 use crate::segment::Segments;
 use crate::tables::address::{Book, Family};
 use crate::tables::arp::ArpCache;
+use crate::tables::changes::Changes;
 use crate::tables::crossings::Crossings;
 use crate::tables::kernel_timers::KernelTimers;
 use crate::tables::links::Links;
@@ -73,6 +74,7 @@ impl World {
             roles: roles.into(),
             outside: Outside::new(plan.nodes.len()),
             links: Links::new(plan.seed, plan.kinds, plan.kind_of),
+            changes: Changes::default(),
             packets: Slab::new(),
             routes: Arc::new(Routes::shortest(&edges)),
             routers: routers.into(),

@@ -61,6 +61,21 @@ impl LinkConfig {
     }
 }
 
+/// Change of a link while the network runs. Properties that are `None` stay as they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LinkChange {
+    /// Bits per second on the wire.
+    pub rate_bps: Option<u64>,
+    /// Propagation delay.
+    pub delay: Option<Duration>,
+    /// Probability that a packet is lost.
+    pub loss: Option<f64>,
+    /// Greatest additional delay.
+    pub jitter: Option<Duration>,
+    /// True if the link is up.
+    pub up: Option<bool>,
+}
+
 /// Queueing discipline. Limits on waiting packets do not count the packet in transmission.
 #[derive(Clone, Debug, PartialEq)]
 pub enum QueueConfig {

@@ -75,6 +75,23 @@ pub enum BuildError {
     NotANeighbour(String, String),
 }
 
+/// Reason for which a link cannot change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ChangeError {
+    /// A property has an impossible value.
+    #[error("a probability must lie in 0 … 1, a time must not be negative, a rate must not be 0")]
+    BadValue,
+    /// The queue of the link decides about packets by times of transmissions that are known in
+    /// advance.
+    #[error(
+        "a link with the discipline `red` or `step` cannot change; `drop-tail` and `codel` can"
+    )]
+    Red,
+    /// The network has fluid traffic, whose rates assume links that stay as they are.
+    #[error("links of a network with fluid traffic cannot change; use packet traffic")]
+    Fluid,
+}
+
 impl BuildError {
     /// Returns the names of the nodes that the error is about.
     pub fn nodes(&self) -> Vec<&str> {

@@ -39,6 +39,8 @@ impl Token {
     pub(crate) const FLUID: u32 = 10 << 28;
     /// Timers that the network keeps for a host's kernel have expired.
     pub(crate) const KERNEL: u32 = 11 << 28;
+    /// Change number `index` of a link is due.
+    pub(crate) const CHANGE: u32 = 12 << 28;
     pub(crate) const INDEX: u32 = (1 << 28) - 1;
 }
 

@@ -64,8 +64,8 @@ pub mod topology;
 mod world;
 
 pub use build::NetworkBuilder;
-pub use config::{ETHERNET_OVERHEAD, Impairment, LinkConfig, QueueConfig, RedConfig};
-pub use error::BuildError;
+pub use config::{ETHERNET_OVERHEAD, Impairment, LinkChange, LinkConfig, QueueConfig, RedConfig};
+pub use error::{BuildError, ChangeError};
 pub use fluid::{FluidConfig, FluidId, FluidLinkStats, FluidPattern, FluidStats};
 pub use ids::{FlowId, Node, TrafficSourceId};
 pub use kernel_tcp::{Acknowledgement, SentSegment, TcpTimerStats};

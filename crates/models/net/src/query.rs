@@ -100,15 +100,36 @@ impl World {
         self.links.config(port).mtu
     }
 
-    /// Returns the rate of the link out of `port` in bit/s on the wire, including Ethernet's
-    /// overhead.
+    /// Returns the configured rate of the link out of `port` in bit/s on the wire, including
+    /// Ethernet's overhead.
     pub fn rate_bps(&self, port: PortId) -> u64 {
         self.links.config(port).rate_bps
     }
 
-    /// Returns the propagation delay of the link out of `port`.
+    /// Returns the configured propagation delay of the link out of `port`.
     pub fn delay(&self, port: PortId) -> Duration {
         self.links.config(port).delay
+    }
+
+    /// Returns the shortest propagation delay that the link out of `port` has at any time, as far as
+    /// changes are planned.
+    pub fn least_delay(&self, port: PortId) -> Duration {
+        let planned = self.changes.least_delay(port);
+        planned.map_or(self.delay(port), |planned| planned.min(self.delay(port)))
+    }
+
+    /// Returns the present rate of the link out of `port` in bit/s; its configured rate if another
+    /// engine has the link.
+    pub fn present_rate_bps(&self, port: PortId) -> u64 {
+        let link = self.links.get(port);
+        link.map_or_else(|| self.rate_bps(port), |link| link.rate_bps())
+    }
+
+    /// Returns the present propagation delay of the link out of `port`; its configured delay if
+    /// another engine has the link.
+    pub fn present_delay(&self, port: PortId) -> Duration {
+        let link = self.links.get(port);
+        link.map_or_else(|| self.delay(port), |link| link.delay())
     }
 
     /// Returns the time from `now` until the link out of `port` has sent all its packets.
@@ -131,7 +152,7 @@ impl World {
             port: PortId(number_of(index)),
             from: Node(port.node),
             to: Node(port.peer_node),
-            delay: self.delay(PortId(number_of(index))),
+            delay: self.least_delay(PortId(number_of(index))),
         })
     }
 

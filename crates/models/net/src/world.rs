@@ -14,6 +14,7 @@ use crate::link::Offered;
 use crate::packet::{NIL, PacketKind, PortId};
 use crate::route::Routes;
 use crate::tables::arp::ArpCache;
+use crate::tables::changes::Changes;
 use crate::tables::crossings::Crossings;
 use crate::tables::flow::{Flow, Lines};
 use crate::tables::icmp_limit::IcmpLimits;
@@ -57,6 +58,7 @@ pub struct World {
     pub(crate) ports: Ports,
     pub(crate) outside: Outside,
     pub(crate) links: Links,
+    pub(crate) changes: Changes,
     pub(crate) packets: Slab,
     pub(crate) routes: Arc<Routes>,
     pub(crate) routers: Arc<[Router]>,
@@ -118,11 +120,11 @@ impl World {
         Ok(TrafficSourceId(index))
     }
 
-    /// Sets the link out of `port` up or down. A link that is down drops and counts all packets
-    /// offered to it; packets in flight still arrive.
-    pub fn set_link_up(&mut self, port: PortId, up: bool) {
+    /// Sets whether the far end of the link out of `port` can be reached. If it cannot, the link
+    /// drops and counts all packets offered to it; packets in flight still arrive.
+    pub fn set_reachable(&mut self, port: PortId, reachable: bool) {
         self.links.prepare();
-        self.links[port].set_up(up);
+        self.links[port].set_reachable(reachable);
     }
 }
 

@@ -6,6 +6,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use timeloom_run::exit::Failure;
 
 mod agent;
+mod attack;
 mod bridge;
 mod check;
 mod clean;
@@ -19,6 +20,7 @@ mod hold;
 mod identity;
 mod inside;
 mod interruption;
+mod link;
 mod logging;
 mod logs;
 mod manual;
@@ -79,6 +81,9 @@ enum Command {
     Unregister(control::Unregister),
     Leave(engine::Leave),
     Join(engine::Join),
+    Link(link::Link),
+    #[command(subcommand)]
+    Attack(attack::Attack),
     New(new::New),
     Run(run::Run),
     Logs(logs::Logs),
@@ -155,6 +160,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Unregister(command) => command.run(),
         Command::Leave(command) => command.run(),
         Command::Join(command) => command.run(),
+        Command::Link(command) => command.run(),
+        Command::Attack(command) => command.run(),
         Command::Run(command) => command.run(),
         Command::Agent(command) => command.run(),
         Command::Engine(command) => command.run(),

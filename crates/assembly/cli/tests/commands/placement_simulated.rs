@@ -7,7 +7,7 @@ use timeloom_results::{NodeKind, RunDirectory};
 use timeloom_test_support::{need, wait_for};
 
 use crate::placement::{METER, READER};
-use crate::support::machines::{Machines, let_go};
+use crate::support::machines::{Machines, let_go, timeloom};
 use crate::support::place;
 
 /// Scenario with 20 ms between two routers that belong to different agents. Programs and simulated
@@ -182,6 +182,70 @@ fn engines_on_two_agents_run_one_simulated_network() {
         };
         assert!(found(&way) && !found(&[way[1], way[0]]), "{file:?}");
     }
+    drop(agents);
+}
+
+/// All agents know the scenario's changes of links. A command would reach one agent only.
+#[test]
+fn a_link_between_agents_changes_by_schedule_and_not_by_hand() {
+    let machines = Machines::new("enginelinks", 2);
+    let agents = machines.serving(2);
+    let scenario = scenario(&machines);
+    let text = fs::read_to_string(&scenario).expect("the scenario");
+    let event = r#"
+        [[event]]
+        at = "5 s"
+        link = ["r1", "r2"]
+        delay = "70 ms"
+        [[check]]
+        "#;
+    fs::write(&scenario, text.replacen("[[check]]", event, 1)).expect("a file");
+    let mut run = machines.start(&scenario, &[]);
+    wait_for("it begins", || {
+        let ended = run.try_wait().expect("our own child");
+        assert_eq!(ended, None, "it ends too early");
+        (machines.query(1)["virtual_ns"].as_i64()? > 500_000_000).then_some(())
+    });
+    for index in 0..2 {
+        let session = machines.session(index);
+        let refused = timeloom(&["link", "r1-r2", "--delay", "90ms", "--name", &session]);
+        let why = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(
+            !refused.status.success() && why.contains("[[event]]"),
+            "{why}"
+        );
+    }
+    let output = run.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let code = output.status.code();
+    // The machine may be too busy for a simulated network.
+    assert!(matches!(code, Some(0 | 4)), "{code:?} {said}");
+
+    let results = RunDirectory::open(machines.scratch.path("results")).expect("a run");
+    let events = results.events().expect("events");
+    let changes: Vec<(i64, &str)> = events
+        .iter()
+        .filter(|event| &*event.kind == "link")
+        .map(|event| (event.t_virtual.as_ns(), &*event.text))
+        .collect();
+    assert_eq!(changes, [(5_000_000_000, "r1-r2: delay 70 ms")]);
+    let log = fs::read_to_string(place(&results).join("logs/reader.log")).expect("a log");
+    let answers = log.lines().filter_map(|line| {
+        let words: Vec<&str> = line.split_once("] ")?.1.split_whitespace().collect();
+        let ns = |index: usize| words.get(index)?.parse::<i64>().ok();
+        Some([ns(1)?, ns(2)?, ns(3)?])
+    });
+    // Both directions are slower, each simulated by another agent. A packet may be on its way when
+    // the delay changes.
+    let late: Vec<_> = answers.collect();
+    let slow = |[before, there, after]: &[i64; 3]| {
+        there - before > 69_900_000 && after - there > 69_900_000
+    };
+    let changed = late
+        .iter()
+        .position(slow)
+        .unwrap_or_else(|| panic!("none is slower: {log}"));
+    assert!(changed > 0 && late[changed..].iter().all(slow), "{late:?}");
     drop(agents);
 }
 

@@ -10,11 +10,12 @@ use timeloom_results::{EventRow, RunDirectory, SignalRow, compare_runs};
 use crate::support::{Finished, Lab, Running, log_lines, patiently, repository, timeloom};
 
 const NONE: &str = "time.compute=none";
-const REPRODUCIBLE: [&str; 2] = ["time.mode=skip", NONE];
+pub(crate) const REPRODUCIBLE: [&str; 2] = ["time.mode=skip", NONE];
 const FREE: &str = "network.engines.mode=free";
 
-/// Returns the example; `parts` of its network in engines of their own, or in one engine.
-fn example(is_cut: bool) -> Lab {
+/// Returns the example; `parts` of its network in engines of their own, or in one engine. `more` is
+/// added to its scenario.
+pub(crate) fn example(is_cut: bool, more: &str) -> Lab {
     let folder = repository().join("examples/engines");
     let text = fs::read_to_string(folder.join("sites.toml")).expect("it can be read");
     let table = "[network.engines]
@@ -26,7 +27,7 @@ parts = { field = [\"net-left\"], office = [\"net-right\"] }
         true => text,
         false => text.replace(table, ""),
     };
-    let lab = Lab::with_text(&text);
+    let lab = Lab::with_text(&format!("{text}{more}"));
     for file in ["sensor.py", "controller.py"] {
         fs::copy(folder.join(file), lab.path().join(file)).expect("it can be copied");
     }
@@ -42,7 +43,7 @@ fn readings(run: &Finished) -> Vec<String> {
 
 /// Returns all signals but those of the traffic between engines, which one engine does not have.
 /// Values are bits.
-fn signals(run: &RunDirectory) -> BTreeMap<String, Vec<(i64, u64)>> {
+pub(crate) fn signals(run: &RunDirectory) -> BTreeMap<String, Vec<(i64, u64)>> {
     let mut signals: BTreeMap<String, Vec<(i64, u64)>> = BTreeMap::new();
     run.for_each(|row: SignalRow| {
         let name = format!("{}.{}", row.source, row.name);
@@ -57,7 +58,7 @@ fn signals(run: &RunDirectory) -> BTreeMap<String, Vec<(i64, u64)>> {
 }
 
 /// Returns all events but those about the machine's load and about the engines.
-fn events(run: &RunDirectory) -> Vec<(i64, String, String, String)> {
+pub(crate) fn events(run: &RunDirectory) -> Vec<(i64, String, String, String)> {
     let mut events = Vec::new();
     run.for_each(|row: EventRow| {
         let is_of_engines = matches!(
@@ -77,7 +78,7 @@ fn events(run: &RunDirectory) -> Vec<(i64, String, String, String)> {
 }
 
 /// Returns the bytes of the programs' logs.
-fn logs(run: &Finished) -> BTreeMap<String, Vec<u8>> {
+pub(crate) fn logs(run: &Finished) -> BTreeMap<String, Vec<u8>> {
     let files = fs::read_dir(run.path().join("logs")).expect("there are logs");
     let files = files.map(|file| file.expect("it can be listed"));
     files
@@ -117,7 +118,7 @@ fn frames(run: &Finished) -> Vec<(u64, Vec<u8>)> {
 /// Signals, events, the bytes of captured frames, and those of all logs.
 #[test]
 fn two_engines_give_the_bytes_of_one_if_computing_takes_no_time() {
-    let labs = [true, true, false].map(example);
+    let labs = [true, true, false].map(|is_cut| example(is_cut, ""));
     // Frames are stamped with the date.
     let sets = [
         REPRODUCIBLE[0],
@@ -232,7 +233,7 @@ fn kernels_behave_the_same_over_three_engines_if_computing_takes_no_time() {
 /// Also without reports of the scheduler.
 #[test]
 fn two_engines_need_no_bpf_if_computing_takes_no_time() {
-    let labs = [true, true].map(example);
+    let labs = [true, true].map(|is_cut| example(is_cut, ""));
     let by_events = labs[0].run(&REPRODUCIBLE).succeeded();
     let by_looking = labs[1].run_without_bpf(&REPRODUCIBLE).succeeded();
     let compared = compare_runs(&by_events.directory(), &by_looking.directory());
@@ -261,7 +262,7 @@ fn finished(lab: &Lab, mut run: Running<'_>) -> Vec<String> {
 #[test]
 fn in_every_mode_the_programs_over_two_engines_get_the_same_results() {
     let run = |is_cut: bool, mode: &str| {
-        let lab = example(is_cut);
+        let lab = example(is_cut, "");
         let mode = format!("time.mode={mode}");
         finished(&lab, lab.start(&[&mode, LONG]))
     };
@@ -270,7 +271,7 @@ fn in_every_mode_the_programs_over_two_engines_get_the_same_results() {
     assert_eq!(expected[0], "reading 1: 13.2 80.7 1.1");
     assert_eq!(run(true, "virtual"), expected);
     assert_eq!(run(true, "skip"), expected);
-    let lab = example(true);
+    let lab = example(true, "");
     assert_eq!(readings(&lab.run(&REPRODUCIBLE).succeeded()), expected);
 }
 
@@ -298,7 +299,7 @@ fn grant(lab: &Lab, step: i64) -> Value {
 #[test]
 fn a_granter_is_told_of_the_next_event_of_two_engines() {
     let run = |is_cut: bool| {
-        let lab = example(is_cut);
+        let lab = example(is_cut, "");
         let run = lab.start(&["time.mode=stepped", "time.stepped.skip=true", NONE]);
         let mut standing = grant(&lab, 1);
         let mut deadlines = Vec::new();
@@ -320,7 +321,7 @@ fn a_granter_is_told_of_the_next_event_of_two_engines() {
 #[test]
 fn programs_over_two_engines_compute_in_granted_time() {
     for more in ["time.stepped.skip=false", "time.stepped.skip=true"] {
-        let lab = example(true);
+        let lab = example(true, "");
         let run = lab.start(&["time.mode=stepped", more, LONG]);
         grant(&lab, 1);
         let has_finished = || {
@@ -346,7 +347,7 @@ fn free_engines_are_refused_where_time_skips_before_anything_starts() {
         &["time.mode=stepped"],
         &REPRODUCIBLE,
     ] {
-        let lab = example(true);
+        let lab = example(true, "");
         let run = lab.run(&[sets, &[FREE]].concat());
         assert_eq!(run.code, 2, "{}", run.output());
         let reason = "engines of mode `free` cannot run where time skips or is granted";

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
+use crate::attacks::BY_HAND;
 use crate::support::{Lab, Scenario};
 
 /// `timeloom serve`, ended on drop.
@@ -192,4 +193,44 @@ fn a_step_beyond_the_end_is_an_event_with_its_length() {
     let texts: Vec<&str> = texts.map(|event| &*event.text).collect();
     let expected = "by the live view: stepped 10 s, cut short by the end of the session at 300 ms";
     assert_eq!(texts, [expected]);
+}
+
+#[test]
+fn a_page_changes_links_and_starts_attacks() {
+    let lab = Lab::with_text(BY_HAND);
+    let mut run = lab.start(&[]);
+    run.wait_until(0.1);
+    let serving = Serving::below(lab.path());
+    let act = |body: &str| serving.act(body);
+    act(r#"{"op":"link","link":"a-s1","up":false}"#).expect("it goes down");
+    act(r#"{"op":"link","link":"a-s1","mbit_per_s":"5","up":true}"#).expect("it goes up");
+    let refused = act(r#"{"op":"link","link":"a-s1","delay":"1 ms"}"#).expect_err("the kernel's");
+    assert!(refused.contains("only its rate and state"), "{refused}");
+    act(r#"{"op":"start-attack","id":"flood"}"#).expect("it starts");
+    run.wait_for_line("flood", "begun");
+    act(r#"{"op":"stop-attack","id":"flood"}"#).expect("it stops");
+    let refused = act(r#"{"op":"start-attack","id":"flood"}"#).expect_err("it was stopped");
+    assert!(refused.contains("was stopped"), "{refused}");
+    let run = run.stop();
+    let events = run.directory().events().expect("they can be read");
+    let mut found: Vec<(&str, &str)> = events
+        .iter()
+        .filter(|event| ["control", "link", "attack"].contains(&&*event.kind))
+        .map(|event| (&*event.kind, &*event.text))
+        .collect();
+    found.sort_unstable();
+    let expected = [
+        ("attack", "started by hand"),
+        ("attack", "stopped by hand"),
+        ("control", "by the live view: attack flood started"),
+        ("control", "by the live view: attack flood stopped"),
+        ("control", "by the live view: link a-s1: down"),
+        (
+            "control",
+            "by the live view: link a-s1: up, rate 5000000 bit/s",
+        ),
+        ("link", "a-s1: down"),
+        ("link", "a-s1: up, rate 5 Mbit/s"),
+    ];
+    assert_eq!(found, expected);
 }

@@ -28,6 +28,7 @@ mod ieee13;
 mod ieee13_variants;
 mod ipv6;
 mod late_share;
+mod link_changes;
 mod live_view;
 mod lost_frames;
 mod mistakes;

@@ -117,11 +117,8 @@ impl Run<'_> {
             self.run_recorder.own_event("timeloom", "untrusted", doubt);
         }
         manifest.untrusted.extend(doubts);
-        let attacks = self.plan.attacks.iter().filter(|attack| attack.enabled);
-        for attack in attacks {
-            self.run_recorder
-                .label(attack, Instant::ZERO + progress.virtual_time);
-        }
+        let over = Instant::ZERO + progress.virtual_time;
+        self.attacks.finish(self.plan, over, &self.run_recorder);
         self.run_recorder
             .host_times(Instant::ZERO + progress.virtual_time);
         self.control_endpoint.release();

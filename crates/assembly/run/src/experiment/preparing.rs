@@ -11,9 +11,11 @@ use timeloom_scenario::{Mode, Plan};
 use timeloom_time::{Instant, Virtual};
 
 use super::Run;
+use crate::attacks::RunAttacks;
 use crate::containers::{Containers, is_inside};
 use crate::error::RunError;
 use crate::kernel_timers::{self, KernelTimers};
+use crate::links::RunLinks;
 use crate::node::Membership;
 use crate::options::RunOptions;
 use crate::outputs::Logs;
@@ -148,7 +150,7 @@ impl<'a> Run<'a> {
             cubic: cubic.as_ref(),
         };
         let network = simulated.map(|simulated| Network::start(whole, simulated, &around));
-        let network = network.transpose()?;
+        let mut network = network.transpose()?;
         if let Some(engines) = network.as_ref().and_then(Network::engine_connections) {
             control_endpoint.admit(engines);
         }
@@ -165,6 +167,13 @@ impl<'a> Run<'a> {
             &reporter,
         )?;
         manifest.degraded_modes.extend(kernel_timers.lacks());
+        let model = network.as_mut().and_then(Network::take_links);
+        let links = RunLinks::new((plan, whole), &fabric, model, clock, &run_recorder);
+        let links = links.map_err(|error| RunError::Start(format!("links: {error}")))?;
+        let links = Arc::new(links);
+        control_endpoint.have_links(&links);
+        let attacks = Arc::new(RunAttacks::new(plan));
+        control_endpoint.have_attacks(&attacks);
         let tunnels = membership.lay_tunnels(&fabric, clock)?;
         let writers = devices::writers(whole);
         let devices = devices::start(plan, &writers, &fabric, &plants, &run_recorder)?;
@@ -198,6 +207,8 @@ impl<'a> Run<'a> {
             containers,
             identities,
             kernel_timers,
+            links,
+            attacks,
             session,
         })
     }

@@ -26,6 +26,7 @@ struct Direction {
 /// A link and its counters at the last sample.
 pub(super) struct LinkMeter {
     directions: [Direction; 2],
+    /// Rate and delay at the last sample.
     rate_bps: f64,
     delay: Duration,
     throughput: Arc<str>,
@@ -72,6 +73,7 @@ impl LinkMeter {
         let mut worst = Figures::default();
         for (direction, seen) in self.directions.iter_mut().zip(seen) {
             let Some(seen) = seen else { continue };
+            (self.rate_bps, self.delay) = (seen.rate_bps as f64, seen.delay);
             let now = direction.measure(every, self.rate_bps, seen);
             worst.throughput_bps = worst.throughput_bps.max(now.throughput_bps);
             worst.loss = worst.loss.max(now.loss);

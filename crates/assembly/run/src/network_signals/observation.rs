@@ -19,6 +19,9 @@ pub(super) struct LinkObservation {
     pub(super) fluid: FluidLinkStats,
     pub(super) backlog: Duration,
     pub(super) waiting: u32,
+    /// Present propagation delay and rate, which changes of the link affect.
+    pub(super) delay: Duration,
+    pub(super) rate_bps: u64,
 }
 
 /// Counters of one direction between two engines.
@@ -59,7 +62,7 @@ impl LinkObservation {
     }
 }
 
-numbers!(LinkObservation: stats, fluid, backlog, waiting);
+numbers!(LinkObservation: stats, fluid, backlog, waiting, delay, rate_bps);
 numbers!(CutObservation: packets, late, lost);
 numbers!(NetworkObservation: links, senders, receivers, cuts);
 
@@ -171,6 +174,8 @@ impl View {
                 fluid: world.fluid_link(*port),
                 backlog: world.backlog(*port, at),
                 waiting: world.waiting(*port, at),
+                delay: world.present_delay(*port),
+                rate_bps: world.present_rate_bps(*port),
             };
             seen.links.insert(*place, link);
         }

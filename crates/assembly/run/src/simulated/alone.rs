@@ -23,7 +23,7 @@ use timeloom_sys::schedule::{SchedulingPolicy, set_policy};
 use timeloom_time::{ClockMap, Duration, Instant, Virtual, Wall};
 
 use super::engine::{Engine, EngineLinks, Outlets, Pacing, Running};
-use super::message::{Captured, ClockNow, FromEngine, Piece, Sort, Start, ToEngine};
+use super::message::{Captured, ClockNow, FromEngine, ModelChange, Piece, Sort, Start, ToEngine};
 use super::process::UNKEYED;
 use super::{built, captures, digest, engines};
 use crate::channel::{Receiver, Sender};
@@ -132,7 +132,9 @@ fn serve(
     let portals: Vec<OwnedFd> = received(stream, start.plugs.len())?;
     let sockets: Vec<OwnedFd> = received(stream, start.lines.len())?;
     let plan = timeloom_scenario::parse(&start.plan, "the plan", &[])?;
-    let simulated = built(plan.simulated())?.ok_or(EngineError::NoNetwork)?;
+    let mut simulated = built(plan.simulated())?.ok_or(EngineError::NoNetwork)?;
+    let planned = &mut simulated.world;
+    start.changes.iter().for_each(|change| change.plan(planned));
     if digest(&simulated) != start.digest {
         return Err(EngineError::OtherNetwork);
     }
@@ -190,6 +192,7 @@ fn follow(
                 *clock.lock() = now;
                 running.emulation.wake();
             }
+            Ok(ToEngine::Change(changes)) => make(changes, running),
             Ok(ToEngine::Lost(there, epoch)) => running.emulation.mark_dead(there, epoch),
             Ok(ToEngine::Leave) => return Ok(true),
             Ok(ToEngine::Stop) => return Ok(false),
@@ -197,6 +200,14 @@ fn follow(
             Err(error) => return Err(EngineError::Gone(error)),
         }
     }
+}
+
+/// Changes links of the engine.
+fn make(changes: Vec<ModelChange>, running: &Running) {
+    // An engine that has ended needs no changes.
+    let _ = running.emulation.with(move |engine| {
+        changes.iter().for_each(|change| change.make(engine));
+    });
 }
 
 /// Receives `count` file descriptors over the socket.

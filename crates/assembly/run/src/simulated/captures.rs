@@ -127,7 +127,7 @@ fn watched<'a>(
     simulated: &'a Simulated,
 ) -> impl Iterator<Item = (&'a timeloom_scenario::Capture, &'a NamedCable)> {
     let captures = plan.captures.iter();
-    captures.filter_map(|capture| Some((capture, simulated.names.captured(&capture.link)?)))
+    captures.filter_map(|capture| Some((capture, simulated.names.cable(&capture.link)?)))
 }
 
 /// Returns the ports of the links that are captured.

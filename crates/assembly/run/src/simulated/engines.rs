@@ -185,7 +185,7 @@ fn near_enough(
     };
     let links = parts.cut().links().iter();
     let links = links.filter(|(_, from, to)| between(*from, *to));
-    let delays = links.map(|(port, ..)| engine.simulated.world.delay(*port));
+    let delays = links.map(|(port, ..)| engine.simulated.world.least_delay(*port));
     let shortest = delays.min().unwrap_or(Duration::MAX);
     let [here, name] = [engine.here, there].map(|owner| &parts.names[usize::from(owner)]);
     let text = format!(

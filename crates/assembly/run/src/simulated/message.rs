@@ -6,8 +6,10 @@
 //! engines.
 
 use serde::{Deserialize, Serialize};
-use timeloom_net::{Owner, PortId};
-use timeloom_time::{ClockMap, Instant, Rate, Virtual, Wall};
+use timeloom_engine::Engine;
+use timeloom_net::{LinkChange, Owner, PortId, World};
+use timeloom_scenario::WireChange;
+use timeloom_time::{ClockMap, Duration, Instant, Rate, Virtual, Wall};
 
 use super::engine::EngineReport;
 use crate::network_signals::NetworkObservation;
@@ -24,6 +26,8 @@ pub(super) enum ToEngine {
     /// Announces that the process of another engine has ended; the number is the epoch of that
     /// process.
     Lost(Owner, u64),
+    /// Changes links of the network.
+    Change(Vec<ModelChange>),
     /// Requests that the engine leave. The other engines continue.
     Leave,
     /// Announces the end of the run.
@@ -65,6 +69,8 @@ pub(super) struct Start {
     pub(super) late: bool,
     /// Numbers of the engines that are away.
     pub(super) absent: Vec<Owner>,
+    /// Changes of links by clients so far.
+    pub(super) changes: Vec<ModelChange>,
     /// Civil time at virtual zero, ns since 1970.
     pub(super) civil_start_ns: i64,
     /// Map of the clock at the start.
@@ -73,6 +79,61 @@ pub(super) struct Start {
     pub(super) plugs: Vec<(String, Sort)>,
     /// Numbers of the peers, in the order of the sockets that follow the portals' descriptors.
     pub(super) lines: Vec<Owner>,
+}
+
+/// Change of one direction of a link at an instant, by a client of the run.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct ModelChange {
+    port: u32,
+    at_ns: i64,
+    rate_bps: Option<u64>,
+    delay_ns: Option<i64>,
+    jitter_ns: Option<i64>,
+    /// Bits of the probability, since JSON would round it.
+    loss_bits: Option<u64>,
+    up: Option<bool>,
+}
+
+impl ModelChange {
+    pub(super) fn new(port: PortId, at: Instant<Virtual>, change: &WireChange) -> Self {
+        let change = change.in_model();
+        Self {
+            port: port.0,
+            at_ns: at.as_ns(),
+            rate_bps: change.rate_bps,
+            delay_ns: change.delay.map(Duration::as_ns),
+            jitter_ns: change.jitter.map(Duration::as_ns),
+            loss_bits: change.loss.map(f64::to_bits),
+            up: change.up,
+        }
+    }
+
+    /// Makes the change in an engine. An engine without the sending end of the link ignores it.
+    pub(super) fn make(&self, engine: &mut Engine<World>) {
+        let (port, at, change) = self.parts();
+        engine.with(|world, agenda| {
+            // The run has checked the change.
+            let _ = world.change_link(port, at, change, agenda);
+        });
+    }
+
+    /// Adds the change to a network that begins later.
+    pub(super) fn plan(&self, world: &mut World) {
+        let (port, at, change) = self.parts();
+        // The run has checked the change.
+        let _ = world.plan_change(port, at, change);
+    }
+
+    fn parts(&self) -> (PortId, Instant<Virtual>, LinkChange) {
+        let change = LinkChange {
+            rate_bps: self.rate_bps,
+            delay: self.delay_ns.map(Duration::from_ns),
+            jitter: self.jitter_ns.map(Duration::from_ns),
+            loss: self.loss_bits.map(f64::from_bits),
+            up: self.up,
+        };
+        (PortId(self.port), Instant::from_ns(self.at_ns), change)
+    }
 }
 
 /// Kind of the descriptor of a portal.

@@ -13,14 +13,15 @@ use crate::table::table;
 use crate::tree::{Node, Value};
 
 table! {
-/// Actions of an adversary: programs that start on one host at a given time. Every attack is
-/// labelled in the results, so that detectors can be scored.
+/// Actions of an adversary: programs that start on one host, at a given time or by hand. Every
+/// attack is labelled in the results, so that detectors can be scored.
 #[noun = "an attack"]
 pub struct Attack {
     /// Name of the attack, unique among the attacks.
     pub id: String,
-    /// Virtual time at which the attack begins.
-    pub at: Duration,
+    /// Virtual time at which the attack begins. If left out, it begins by hand
+    /// (`timeloom attack start`) or by an event.
+    pub at: Option<Duration>,
     /// Host on which the programs of the attack run.
     pub host: String,
     /// Enables the attack. A disabled attack is checked but not run.
@@ -31,7 +32,7 @@ pub struct Attack {
     /// to the labels.
     pub target: Vec<String> = Vec::new(),
     /// Programs that carry out the attack.
-    #[read(|fields, key| Program::read_from(fields, key, at))]
+    #[read(|fields, key| Program::read_from(fields, key, at.unwrap_or_default()))]
     pub programs: Vec<Program> = Vec::new(),
 }
 }
@@ -42,28 +43,28 @@ table! {
 #[derive(Eq)]
 pub struct Capture {
     /// Captured link: its two nodes in either order, or its name.
-    pub link: CapturedLink,
+    pub link: LinkName,
 }
 }
 
-/// Link of a capture.
+/// Name of a link in captures and events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(untagged)]
-pub enum CapturedLink {
+pub enum LinkName {
     /// Names of the nodes at the ends of the link.
     Ends([String; 2]),
     /// Name that the scenario gives the link, or its name in signals (`net.link.NAME`).
     Named(String),
 }
 
-impl Default for CapturedLink {
+impl Default for LinkName {
     fn default() -> Self {
         Self::Ends(Default::default())
     }
 }
 
-/// Formats the link as in the name of its capture file.
-impl fmt::Display for CapturedLink {
+/// Formats the link as in messages and in the name of its capture file.
+impl fmt::Display for LinkName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ends([a, b]) => write!(f, "{a}-{b}"),
@@ -72,8 +73,8 @@ impl fmt::Display for CapturedLink {
     }
 }
 
-impl CapturedLink {
-    /// Returns true if the capture is of `link`.
+impl LinkName {
+    /// Returns true if this is the name of `link`.
     pub fn is(&self, link: &Link) -> bool {
         match self {
             Self::Ends(ends) => link.joins(ends),
@@ -105,7 +106,7 @@ pub enum Condition {
     Without(String),
 }
 
-impl Form for CapturedLink {
+impl Form for LinkName {
     written_by_serde!();
 
     fn from_node(node: &Node, context: &mut Context<'_>) -> Option<Self> {

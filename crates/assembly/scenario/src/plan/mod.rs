@@ -2,6 +2,7 @@
 //! neither positions in the file nor anything that depends on this machine. Code that runs a plan
 //! needs nothing else, and may rely on every rule that [`crate::parse`] checks.
 
+mod changes;
 mod clock;
 mod container;
 mod engines;
@@ -23,10 +24,11 @@ mod timeline;
 
 use std::collections::BTreeMap;
 
+pub use changes::{AttackAction, Event, LinkState, WireChange};
 pub use clock::{CLOCK_SIGNALS, ClockSpec, Cycles, Temperature};
 pub use container::{ContainerMount, ContainerSpec};
 pub use engines::{EngineFailure, EngineMode, Engines};
-pub use events::{Attack, Capture, CapturedLink, Check, Condition};
+pub use events::{Attack, Capture, Check, Condition, LinkName};
 pub use machine::{MachineProfile, MachineSpec};
 pub use medium::Medium;
 pub use network::{Discipline, Generate, Network, Shape, Traffic, TrafficKind, TrafficModel, Wire};
@@ -78,6 +80,10 @@ pub struct Plan {
     #[key = "attack"]
     #[omit_if(Vec::is_empty)]
     pub attacks: Vec<Attack> = Vec::new(),
+    /// Changes of the experiment while it runs.
+    #[key = "event"]
+    #[omit_if(Vec::is_empty)]
+    pub events: Vec<Event> = Vec::new(),
     /// Packet captures on links.
     #[key = "capture"]
     #[omit_if(Vec::is_empty)]
@@ -132,9 +138,9 @@ impl Plan {
         own.chain(controller).chain(hostile)
     }
 
-    /// Returns the link of the plan that a capture records; `None` if the link is generated.
-    pub fn link_of(&self, capture: &Capture) -> Option<&Link> {
-        self.system.links.iter().find(|link| capture.link.is(link))
+    /// Returns the link of the plan that has this name; `None` if the link is generated.
+    pub fn link_of(&self, name: &LinkName) -> Option<&Link> {
+        self.system.links.iter().find(|link| name.is(link))
     }
 
     /// Returns true if a check applies, which depends on the enabled attacks.

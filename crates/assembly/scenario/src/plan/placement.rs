@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use timeloom_guest::Compute;
 use timeloom_time::Duration;
 
-use crate::plan::{CapturedLink, Link, Named, Plan};
+use crate::plan::{Link, LinkName, Named, Plan};
 use crate::table::table;
 use crate::words::BitRate;
 
@@ -127,13 +127,25 @@ impl Plan {
         plan.simulation.plants.retain(|name, _| here(name));
         plan.attacks.retain(|attack| mine(&attack.host));
         // A link between two agents is captured by the agent of its first node.
-        plan.captures
-            .retain(|capture| match (&capture.link, self.link_of(capture)) {
-                (CapturedLink::Ends([first, _]), _) => mine(first),
-                (CapturedLink::Named(_), Some(link)) => mine(&link.between[0]),
+        plan.captures.retain(
+            |capture| match (&capture.link, self.link_of(&capture.link)) {
+                (LinkName::Ends([first, _]), _) => mine(first),
+                (LinkName::Named(_), Some(link)) => mine(&link.between[0]),
                 // Frames on a generated link are captured by the engine that simulates it.
-                (CapturedLink::Named(_), None) => true,
-            });
+                (LinkName::Named(_), None) => true,
+            },
+        );
+        // An attack, and a link of the kernel, change at the agent that has them. All engines of a
+        // simulated network know its changes.
+        plan.events.retain(|event| {
+            let link = event.link.as_ref().and_then(|link| self.link_of(link));
+            let attack = event.attack.as_ref();
+            match attack.and_then(|id| self.attacks.iter().find(|it| it.id == *id)) {
+                Some(attack) => mine(&attack.host),
+                None if self.network.is_some() => true,
+                None => link.is_some_and(|link| link.between.iter().all(|node| mine(node))),
+            }
+        });
         plan.checks.clear();
         plan.panels.clear();
         let ends = self.system.links.iter().enumerate();

@@ -123,7 +123,7 @@ pub struct Program {
     /// left out, it has those of Timeloom.
     pub capabilities: Option<Vec<CapabilityName>>,
     /// Virtual time from the beginning of the run to the start. By default a program of an attack
-    /// starts at the attack's `at`.
+    /// starts at the attack's `at`. If the attack has none, from the beginning of the attack.
     pub start: Duration = Duration::ZERO,
     /// Readiness condition: `tcp:PORT` when a program on its host listens on this port,
     /// `log:TEXT` when a line of its output contains the text. If left out, the program is ready

@@ -5,9 +5,7 @@ use std::collections::BTreeSet;
 use timeloom_ptp::Role;
 
 use super::{Rules, at};
-use crate::plan::{
-    CLOCK_SIGNALS, CapturedLink, Check, Condition, Host, PTP_SIGNALS, TIMELINE_SIGNALS,
-};
+use crate::plan::{CLOCK_SIGNALS, Check, Condition, Host, LinkName, PTP_SIGNALS, TIMELINE_SIGNALS};
 use crate::simulated::NETWORK;
 use crate::suggest;
 use crate::words::SignalName;
@@ -100,18 +98,8 @@ fn captures(rules: &mut Rules<'_>) {
         if !rules.report.was_read(&path) {
             continue;
         }
-        let Some(link) = plan.link_of(capture) else {
-            let message = unknown(&capture.link);
-            match &capture.link {
-                _ if plan.network.is_some() => captured_cable(rules, &capture.link, &path),
-                CapturedLink::Ends(_) => {
-                    rules.broken(&path, message, "name the two ends of one of `system.links`");
-                }
-                CapturedLink::Named(_) => {
-                    let help = "links of kernel parts have no names: give the two ends";
-                    rules.broken(&path, message, help);
-                }
-            }
+        let Some(link) = plan.link_of(&capture.link) else {
+            unknown_link(rules, &capture.link, &path);
             continue;
         };
         if plan.captures[..index]
@@ -125,24 +113,35 @@ fn captures(rules: &mut Rules<'_>) {
     }
 }
 
-fn unknown(link: &CapturedLink) -> String {
+/// Reports a name that no link of the plan has, unless a link has it that is generated or read from
+/// a file.
+pub(super) fn unknown_link(rules: &mut Rules<'_>, link: &LinkName, path: &[String]) {
+    let help = match link {
+        _ if rules.plan.network.is_some() => return generated_cable(rules, link, path),
+        LinkName::Ends(_) => "name the two ends of one of `system.links`",
+        LinkName::Named(_) => "links of kernel parts have no names: give the two ends",
+    };
+    rules.broken(path, unknown(link), help);
+}
+
+fn unknown(link: &LinkName) -> String {
     match link {
-        CapturedLink::Ends([from, to]) => format!("there is no link between `{from}` and `{to}`"),
-        CapturedLink::Named(name) => format!("there is no link called `{name}`"),
+        LinkName::Ends([from, to]) => format!("there is no link between `{from}` and `{to}`"),
+        LinkName::Named(name) => format!("there is no link called `{name}`"),
     }
 }
 
-/// Checks that a captured cable exists in a network that is generated or read from a file.
-fn captured_cable(rules: &mut Rules<'_>, link: &CapturedLink, path: &[String]) {
+/// Checks that a cable exists in a network that is generated or read from a file.
+fn generated_cable(rules: &mut Rules<'_>, link: &LinkName, path: &[String]) {
     let Some(names) = &rules.network else {
         return; // faults of the network are reported elsewhere
     };
-    if names.captured(link).is_some() {
+    if names.cable(link).is_some() {
         return;
     }
     let [from, to] = match link {
-        CapturedLink::Ends(ends) => ends,
-        CapturedLink::Named(name) => {
+        LinkName::Ends(ends) => ends,
+        LinkName::Named(name) => {
             let known = names.cables.iter().map(|cable| cable.name.as_str());
             let help = rules.hint(name, "link", known);
             return rules.broken(path, unknown(link), help);

@@ -2,6 +2,7 @@
 //! applied, so that a single pass reports all mistakes.
 
 mod capacity;
+mod changes;
 mod clocks;
 mod containers;
 mod devices;
@@ -52,6 +53,7 @@ pub(crate) fn check(plan: &Plan, root: &Node, machine: MachineChecks, report: &m
     schedule::check(&mut rules);
     programs::check(&mut rules);
     events::check(&mut rules);
+    changes::check(&mut rules);
     panels::check(&mut rules);
     placement::check(&mut rules);
     if machine == MachineChecks::Checked {

@@ -88,29 +88,32 @@ fn events(rules: &mut Rules<'_>) {
         let attack = placed
             .attack
             .map(|number| (number, &rules.plan.attacks[number]));
-        let inherited = attack.is_some_and(|(_, attack)| attack.at == placed.program.start);
+        let inherited = attack.is_some_and(|(_, attack)| attack.at == Some(placed.program.start));
         if inherited {
             continue;
         }
         let path = at(&placed.path, ["start"]);
         within(rules, &path, placed.program.start);
-        let Some((number, attack)) = attack else {
+        let begins = attack.and_then(|(number, attack)| Some((number, attack.at?)));
+        let Some((number, begins)) = begins else {
             continue;
         };
         let begin = at(&[], ["attack", &number.to_string(), "at"]);
-        if within(rules, &begin, attack.at) && placed.program.start < attack.at {
-            let message = format!("this instant is before the attack begins, at {}", attack.at);
+        if within(rules, &begin, begins) && placed.program.start < begins {
+            let message = format!("this instant is before the attack begins, at {begins}");
             let help = "the results label as hostile only what comes after: move `start` or `at`";
             rules.broken(&path, message, help);
         }
     }
     let attacks = rules.plan.attacks.iter().enumerate();
     for (number, attack) in attacks.filter(|(_, attack)| attack.enabled) {
-        within(
-            rules,
-            &at(&[], ["attack", &number.to_string(), "at"]),
-            attack.at,
-        );
+        if let Some(begins) = attack.at {
+            within(
+                rules,
+                &at(&[], ["attack", &number.to_string(), "at"]),
+                begins,
+            );
+        }
     }
     for (number, check) in rules.plan.checks.iter().enumerate() {
         let path = at(&[], ["check", &number.to_string(), "assert"]);
@@ -128,7 +131,7 @@ fn positive(rules: &mut Rules<'_>, path: &[String], length: Duration) {
 }
 
 /// Checks that a time is within the run, before its end.
-fn within(rules: &mut Rules<'_>, path: &[String], moment: Duration) -> bool {
+pub(super) fn within(rules: &mut Rules<'_>, path: &[String], moment: Duration) -> bool {
     let duration = rules.plan.time.duration;
     if moment < Duration::ZERO {
         rules.broken(path, format!("{moment} is before the run begins"), "");

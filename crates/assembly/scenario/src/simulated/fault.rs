@@ -1,6 +1,6 @@
 //! Faults of a plan's network, with their positions in the tree of the file.
 
-use timeloom_net::BuildError;
+use timeloom_net::{BuildError, ChangeError};
 
 use crate::plan::Plan;
 
@@ -26,6 +26,23 @@ impl Fault {
     /// Creates a fault of an entry of `network.hosts`.
     pub(super) fn host(name: &str, message: String, help: &str) -> Self {
         Self::entry(["network", "hosts", name], message, help)
+    }
+
+    /// Creates a fault of the link that an event changes.
+    pub(super) fn event(index: usize, error: &ChangeError) -> Self {
+        let help = match error {
+            ChangeError::BadValue => "correct the value",
+            ChangeError::Red => "choose another `discipline` for this link",
+            ChangeError::Fluid => "leave out `model = \"fluid\"` in `network.traffic`",
+        };
+        Self {
+            path: ["event", &index.to_string(), "link"]
+                .map(str::to_owned)
+                .to_vec(),
+            is_table: false,
+            message: error.to_string(),
+            help: help.to_owned(),
+        }
     }
 
     fn entry(path: [&str; 3], message: String, help: &str) -> Self {

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use timeloom_net::{PortId, World};
 
 use super::Parts;
-use crate::plan::{CapturedLink, Plan};
+use crate::plan::{LinkName, Plan};
 use crate::suggest;
 
 /// Name that stands for the simulated network as the source of signals.
@@ -100,11 +100,11 @@ impl NetworkNames {
         }
     }
 
-    /// Returns the cable that a capture records; `None` if there is no such cable.
-    pub fn captured(&self, link: &CapturedLink) -> Option<&NamedCable> {
+    /// Returns the cable of this name; `None` if there is no such cable.
+    pub fn cable(&self, link: &LinkName) -> Option<&NamedCable> {
         match link {
-            CapturedLink::Ends(ends) => self.between(ends),
-            CapturedLink::Named(name) => self.cables.iter().find(|cable| cable.name == *name),
+            LinkName::Ends(ends) => self.between(ends),
+            LinkName::Named(name) => self.cables.iter().find(|cable| cable.name == *name),
         }
     }
 

@@ -177,7 +177,7 @@ impl Plan {
             links.iter().any(|(port, ..)| *port == cable.there)
         });
         let cables: Vec<String> = cables
-            .map(|cable| format!("{} ({})", cable.name, built.world.delay(cable.there)))
+            .map(|cable| format!("{} ({})", cable.name, built.world.least_delay(cable.there)))
             .collect();
         let shown = cables.len().min(MOST_SHOWN);
         let more = match cables.len() - shown {

@@ -58,7 +58,7 @@ fn the_case_of_the_paper_is_as_published() {
     let plan = example("ieee13/ieee13.toml");
     assert_eq!((plan.seed, plan.time.duration), (7, Duration::from_s(90)));
     let attack = &plan.attacks[0];
-    assert_eq!(attack.at, Duration::from_ms(22_500));
+    assert_eq!(attack.at, Some(Duration::from_ms(22_500)));
     assert!(attack.enabled);
     let address = |host: &str| {
         plan.system.hosts[host]

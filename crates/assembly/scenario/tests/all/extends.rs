@@ -109,7 +109,7 @@ when = "no attack.replay"
         .map(|it| (&*it.id, it.enabled))
         .collect();
     assert_eq!(attacks, [("dos", false), ("replay", true)]);
-    assert_eq!(plan.attacks[0].at, Duration::from_s(3));
+    assert_eq!(plan.attacks[0].at, Some(Duration::from_s(3)));
     assert_eq!(
         plan.simulation.plants["tank"].record.signals,
         ["level"],

@@ -98,7 +98,8 @@ fn everything_is_understood() {
     );
     let attack = &plan.attacks[0];
     assert_eq!(
-        attack.programs[0].start, attack.at,
+        Some(attack.programs[0].start),
+        attack.at,
         "a program of an attack starts with it"
     );
     assert_eq!(plan.checks[0].when, Some(Condition::With("dos".to_owned())));
@@ -435,7 +436,9 @@ fn compare(root: &Value, schema: &Value, value: &Value, path: &str) {
                 || path.ends_with("network.ptp")
                 || path.ends_with("scenario.placement")
                 || path.contains("links") && wire.contains(&key.as_str())
-                || path.contains("traffic") && key == "name";
+                || path.contains("traffic") && key == "name"
+                || path.contains(".attack") && key == "at"
+                || path.contains(".event");
             match table.get(key) {
                 Some(value) => compare(root, property, value, &format!("{path}.{key}")),
                 None => assert!(optional, "{path}.{key} is in the schema only"),

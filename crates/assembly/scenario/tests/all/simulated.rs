@@ -422,7 +422,7 @@ fn generated_links_are_captured_and_misspelt_ones_refused() {
     let name = &generated.expect("it is there").name;
     let plan = with(&format!("[[capture]]\nlink = {name:?}\n")).unwrap();
     assert_eq!(plan.captures[0].link.to_string(), *name);
-    assert_eq!(names.captured(&plan.captures[0].link), generated);
+    assert_eq!(names.cable(&plan.captures[0].link), generated);
     assert_eq!(parse(&plan.to_toml(), "again.toml", &[]), Ok(plan));
     let errors = with("[[capture]]\nlink = \"g-h1-g-swtch\"\n").unwrap_err();
     let message = "there is no link called `g-h1-g-swtch`; did you mean";

@@ -8,8 +8,10 @@ use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use serde::Deserialize;
 use timeloom_guest::{
-    ControlError, Request, StatusText, WordError, connect, parse_factor, parse_instant, parse_span,
+    ControlError, LinkProperties, Request, StatusText, WordError, connect, parse_factor,
+    parse_instant, parse_span,
 };
+use timeloom_time::Duration;
 
 use crate::access::{Rights, refuse};
 use crate::live::{Watchers, seconds};
@@ -24,10 +26,61 @@ pub(super) enum Action {
     Step { span: String },
     RunUntil { instant: String },
     Dilate { factor: String },
+    Link(LinkForm),
+    StartAttack { id: String },
+    StopAttack { id: String },
+}
+
+/// New properties of a link; those that are empty or left out stay as they are.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct LinkForm {
+    link: String,
+    delay: String,
+    loss: String,
+    mbit_per_s: String,
+    up: Option<bool>,
+}
+
+impl LinkForm {
+    fn request(&self) -> Result<Request, ActionError> {
+        let given = |text: &'_ str| (!text.trim().is_empty()).then(|| text.trim().to_owned());
+        let delay = given(&self.delay).map(|text| parse_span(&text));
+        let number = |text: String| match text.parse::<f64>() {
+            Ok(number) if number.is_finite() && number >= 0.0 => Ok(number),
+            _ => Err(ActionError::Number(text)),
+        };
+        let rate = given(&self.mbit_per_s).map(number).transpose()?;
+        let change = LinkProperties {
+            rate_bps: rate.map(|rate| (rate * 1e6).round() as u64),
+            delay_ns: delay.transpose()?.map(Duration::as_ns),
+            jitter_ns: None,
+            loss: given(&self.loss).map(number).transpose()?,
+            up: self.up,
+        };
+        match change.is_empty() || self.link.trim().is_empty() {
+            true => Err(ActionError::NoChange),
+            false => Ok(Request::Link {
+                link: self.link.trim().to_owned(),
+                change,
+            }),
+        }
+    }
+}
+
+/// Reason why an action of a page is no request.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ActionError {
+    #[error(transparent)]
+    Word(#[from] WordError),
+    #[error("`{0}` is not a number: write one from 0 on, such as 0.01")]
+    Number(String),
+    #[error("name a link, and its new delay, loss or rate")]
+    NoChange,
 }
 
 impl Action {
-    fn request(&self) -> Result<Request, WordError> {
+    fn request(&self) -> Result<Request, ActionError> {
         Ok(match self {
             Self::Pause => Request::Pause,
             Self::Resume => Request::Resume,
@@ -42,6 +95,15 @@ impl Action {
                 }
             }
             Self::Dilate { factor } => Request::dilate(parse_factor(factor.trim())?),
+            Self::Link(form) => form.request()?,
+            Self::StartAttack { id } => Request::Attack {
+                id: id.trim().to_owned(),
+                start: true,
+            },
+            Self::StopAttack { id } => Request::Attack {
+                id: id.trim().to_owned(),
+                start: false,
+            },
         })
     }
 }
@@ -137,7 +199,29 @@ mod tests {
         assert_eq!(until, Ok(Request::RunUntil { at_ns, relative }));
         let dilate = request(r#"{"op":"dilate","factor":"inf"}"#);
         assert_eq!(dilate, Ok(Request::Pause));
+        let link =
+            request(r#"{"op":"link","link":"wan","delay":"5 ms","loss":"","mbit_per_s":"2.5"}"#);
+        let change = LinkProperties {
+            rate_bps: Some(2_500_000),
+            delay_ns: Some(5_000_000),
+            ..LinkProperties::default()
+        };
+        let wan = || "wan".to_owned();
+        assert_eq!(
+            link,
+            Ok(Request::Link {
+                link: wan(),
+                change
+            })
+        );
+        let attack = request(r#"{"op":"stop-attack","id":"dos"}"#);
+        let (id, start) = ("dos".to_owned(), false);
+        assert_eq!(attack, Ok(Request::Attack { id, start }));
         for wrong in [
+            r#"{"op":"link","link":"wan"}"#,
+            r#"{"op":"link","link":"","up":false}"#,
+            r#"{"op":"link","link":"wan","loss":"NaN"}"#,
+            r#"{"op":"link","link":"wan","jitter":"1 ms"}"#,
             r#"{"op":"step","span":"0 s"}"#,
             r#"{"op":"step","span":"soon"}"#,
             r#"{"op":"dilate","factor":"x"}"#,

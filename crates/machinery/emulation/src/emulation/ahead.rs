@@ -47,7 +47,7 @@ impl Emulation {
     fn seat(&self) -> Seat {
         Seat {
             core: Weak::clone(&self.core),
-            alarm: self.alarm.clone(),
+            alarm: self.remote.alarm.clone(),
         }
     }
 }

@@ -173,9 +173,9 @@ impl Portal {
         };
         let links: Vec<PortId> = self.cut.links().iter().filter_map(leads).collect();
         for port in &links {
-            world.set_link_up(*port, false);
+            world.set_reachable(*port, false);
         }
-        let ahead = links.iter().map(|port| world.delay(*port)).min();
+        let ahead = links.iter().map(|port| world.least_delay(*port)).min();
         self.by_owner[usize::from(there)] = Some(self.adjacencies.len());
         self.adjacencies.push(Adjacency {
             transport,
@@ -500,7 +500,7 @@ impl Adjacency {
             PeerEvent::Left => self.absence.before = Some(dropped),
         }
         for port in &self.links {
-            world.set_link_up(*port, event != PeerEvent::Left);
+            world.set_reachable(*port, event != PeerEvent::Left);
         }
     }
 }

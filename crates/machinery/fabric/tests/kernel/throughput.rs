@@ -55,6 +55,62 @@ fn a_ten_megabit_link_carries_the_payload_of_ethernet() {
     expect_bucket(fabric.fabric_namespace(), "s1-h2", "10Mbit");
 }
 
+fn answers(fabric: &Fabric) -> bool {
+    ping(host(fabric, "h1"), H2, Duration::from_secs(30)).is_some()
+}
+
+#[test]
+fn a_link_changes_its_rate_and_passes_no_frame_while_it_is_down() {
+    let fabric = build(&line(1, None));
+    let link = fabric.changing_link(["h1", "s1"], None);
+    let link = link.expect("descriptors").expect("a link");
+    assert!(
+        fabric
+            .changing_link(["h1", "h2"], None)
+            .expect("descriptors")
+            .is_none()
+    );
+    assert!(answers(&fabric), "no answer");
+    let ends = [
+        (host(&fabric, "h1"), "eth0"),
+        (fabric.fabric_namespace(), "s1-h1"),
+    ];
+    let queue = |end: (&Namespace, &str)| inside(end.0, &format!("tc qdisc show dev {}", end.1));
+    link.change(None, Some(false)).expect("it goes down");
+    for end in ends {
+        assert!(queue(end).contains("pfifo 2: root"), "{}", queue(end));
+    }
+    let lost = ping(host(&fabric, "h1"), H2, Duration::from_millis(300));
+    assert_eq!(lost, None);
+    let address = inside(host(&fabric, "h1"), "ip -4 -o address show dev eth0 up");
+    assert!(
+        address.contains("inet "),
+        "the interface stays up: {address}"
+    );
+    link.change(Some(10_000_000), None).expect("it changes");
+    assert!(queue(ends[1]).contains("pfifo 2: root"), "it is still down");
+    link.change(None, Some(true)).expect("it goes up");
+    expect_bucket(fabric.fabric_namespace(), "s1-h1", "10Mbit");
+    assert!(answers(&fabric), "no answer");
+    link.change(Some(20_000_000), None).expect("it changes");
+    expect_bucket(fabric.fabric_namespace(), "s1-h1", "20Mbit");
+}
+
+#[test]
+fn a_link_without_a_rate_has_none_after_it_was_down() {
+    let fabric = build(&line(1, None));
+    let link = fabric.changing_link(["s1", "h2"], None);
+    let link = link.expect("descriptors").expect("a link");
+    link.change(None, Some(false)).expect("it goes down");
+    link.change(None, Some(true)).expect("it goes up");
+    let queue = inside(host(&fabric, "h2"), "tc qdisc show dev eth0");
+    assert!(
+        !queue.contains("pfifo 2:") && !queue.contains("tbf"),
+        "{queue}"
+    );
+    assert!(answers(&fabric), "no answer");
+}
+
 /// Asserts that the kernel has a token bucket of this rate which accounts for Ethernet's overhead;
 /// returns the kernel's description of the bucket.
 fn expect_bucket(namespace: &Namespace, interface: &str, rate: &str) -> String {

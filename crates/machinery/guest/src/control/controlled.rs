@@ -11,6 +11,7 @@ use timeloom_sys::rights::Rights;
 
 use crate::control::error::HoldError;
 use crate::control::grants::Grants;
+use crate::control::link::LinkProperties;
 use crate::control::protocol::HoldText;
 use crate::control::why::ComponentText;
 use crate::enter::identity::Identity;
@@ -71,6 +72,24 @@ pub trait Controlled: Send + Sync {
     /// Fails if there is no engine of this name, or if it has not left.
     fn join(&self, _engine: &str) -> Result<(), HoldError> {
         Err(HoldError::other(NO_ENGINES))
+    }
+    /// Starts or stops an attack of the session's scenario.
+    ///
+    /// # Errors
+    /// Fails if there is no attack of this name, or if it cannot start or stop now.
+    fn change_attack(&self, _id: &str, _start: bool) -> Result<(), HoldError> {
+        Err(HoldError::other(
+            "this session has no scenario with attacks; `timeloom run` makes sessions with one",
+        ))
+    }
+    /// Changes a link of the session's network, in both directions.
+    ///
+    /// # Errors
+    /// Fails if there is no link of this name, or if it cannot have these properties.
+    fn change_link(&self, _link: &str, _change: &LinkProperties) -> Result<(), HoldError> {
+        Err(HoldError::other(
+            "this session has no network of its own; `timeloom run` makes sessions with one",
+        ))
     }
     /// Returns true if the pauses of the session are agreed on with other machines. The session's
     /// clock must then not be changed by this machine alone.

@@ -128,6 +128,8 @@ fn carry_out<C: Controlled>(
         Request::Unregister { pid } => session.unregister(pid)?,
         Request::Leave { engine } => held.leave(&engine)?,
         Request::Join { engine } => held.join(&engine)?,
+        Request::Attack { id, start } => held.change_attack(&id, start)?,
+        Request::Link { link, change } => held.change_link(&link, &change)?,
         Request::Skip { on } => Arc::clone(&held).skip(on)?,
         Request::Host { hosts, request } => {
             let named = session.hosts_named(&hosts)?;

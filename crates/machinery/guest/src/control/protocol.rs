@@ -10,6 +10,7 @@ use timeloom_time::Duration;
 
 use crate::clock::HostTimeState;
 use crate::control::error::Refusal;
+use crate::control::link::LinkProperties;
 use crate::control::why::Why;
 use crate::session::{Process, SessionStatus};
 
@@ -98,6 +99,20 @@ pub enum Request {
     Join {
         /// Name of the engine.
         engine: String,
+    },
+    /// Change a link of the network, in both directions.
+    Link {
+        /// Name of the link, or its two nodes as `A-B`.
+        link: String,
+        /// New properties.
+        change: LinkProperties,
+    },
+    /// Start or stop an attack of the scenario.
+    Attack {
+        /// Name of the attack.
+        id: String,
+        /// True to start it, false to stop it.
+        start: bool,
     },
     /// Start a command on a host. The client sends its standard streams as descriptors next.
     Enter(EnterCommand),
@@ -262,6 +277,9 @@ impl Request {
             Self::Unregister { pid } => format!("process {pid} released"),
             Self::Leave { engine } => format!("engine {engine} removed"),
             Self::Join { engine } => format!("engine {engine} let in again"),
+            Self::Attack { id, start: true } => format!("attack {id} started"),
+            Self::Attack { id, start: false } => format!("attack {id} stopped"),
+            Self::Link { link, change } => format!("link {link}: {change}"),
             Self::Attach
             | Self::Hold { .. }
             | Self::Query
@@ -452,6 +470,17 @@ mod tests {
         ] {
             assert_eq!(request.effect().as_deref(), Some(effect));
         }
+        let change = LinkProperties {
+            delay_ns: Some(2_000_000),
+            loss: Some(0.1),
+            ..LinkProperties::default()
+        };
+        let link = "wan".to_owned();
+        let request = Request::Link { link, change };
+        assert_eq!(
+            request.effect().as_deref(),
+            Some("link wan: delay 2 ms, loss 0.1")
+        );
         for request in [
             Request::Attach,
             Request::Query,

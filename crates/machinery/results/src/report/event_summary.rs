@@ -11,13 +11,15 @@ use crate::{DeviceWrite, EventRow, ResultsError, RunDirectory};
 /// Kind of an event for a frame with a spoofed sender.
 const SPOOFED: &str = "spoofed";
 /// Kinds of reported events.
-const KINDS: [&str; 6] = [
+const KINDS: [&str; 8] = [
     DeviceWrite::KIND,
     SPOOFED,
     "violation",
     "trouble",
     "alarm",
     "control",
+    "link",
+    "attack",
 ];
 
 /// Summary of a run's events.

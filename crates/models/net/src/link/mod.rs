@@ -3,6 +3,7 @@
 //! This file contains the path of most packets, on links with a drop-tail queue and no other
 //! features. Other features of links are in separate files.
 
+mod changed;
 mod crossing;
 mod fluid;
 mod impaired;
@@ -13,7 +14,7 @@ use std::collections::BinaryHeap;
 
 use timeloom_engine::Random;
 use timeloom_time::convert::high_u64;
-use timeloom_time::{Duration, Instant, Rate, Virtual};
+use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::config::{Impairment, LinkConfig, QueueConfig};
 use crate::fluid::FluidQueue;
@@ -53,7 +54,10 @@ pub(crate) struct Link {
     pub(crate) overhead: u32,
     pub(crate) extra: Option<Box<Extra>>,
     pub(crate) stats: LinkStats,
+    /// True if the link is `enabled`, and the engine at its far end is `reachable`.
     pub(crate) up: bool,
+    enabled: bool,
+    reachable: bool,
     mtu: u16,
     /// True if the far end is in another engine: transmitted packets leave this world.
     crosses: bool,
@@ -110,7 +114,7 @@ fn instant_after(bits: u128) -> Instant<Virtual> {
 
 impl Link {
     pub(crate) fn new(config: &LinkConfig, random: Random) -> Self {
-        let per_byte = Rate::from_ratio(8_000_000_000, config.rate_bps).unwrap_or(Rate::STOPPED);
+        let per_byte = changed::per_byte(config.rate_bps);
         let (limit, red, scheduling) = match &config.queue {
             QueueConfig::DropTail { packets } => (*packets, None, false),
             QueueConfig::Red(red) => (red.packets, Some(Red::new(*red)), false),
@@ -143,6 +147,8 @@ impl Link {
             extra,
             stats: LinkStats::default(),
             up: true,
+            enabled: true,
+            reachable: true,
             mtu: config.mtu,
             crosses: false,
         }
@@ -157,9 +163,16 @@ impl Link {
         self.mtu
     }
 
-    /// Sets the link up or down. Packets in flight still arrive.
-    pub(crate) fn set_up(&mut self, up: bool) {
-        self.up = up;
+    /// Sets whether the far end of the link can be reached. Packets in flight still arrive.
+    pub(crate) fn set_reachable(&mut self, reachable: bool) {
+        self.reachable = reachable;
+        self.up = self.enabled && reachable;
+    }
+
+    /// Sets whether the link is enabled.
+    fn set_enabled(&mut self, enabled: bool) {
+        self.enabled = enabled;
+        self.up = enabled && self.reachable;
     }
 
     /// Returns the number of packets that wait for transmission at `now`.

@@ -9,6 +9,7 @@ use crate::config::Impairment;
 use crate::packet::Packet;
 use crate::queue::Discipline;
 use crate::tables::slab::{PacketId, Slab};
+use crate::tables::stats::LinkStats;
 
 #[derive(Clone, Debug)]
 pub(super) struct Scheduled {
@@ -44,6 +45,36 @@ impl Scheduled {
     /// Returns the number of waiting packets.
     pub(super) fn len(&self) -> u32 {
         self.queue.len()
+    }
+
+    /// Adds a waiting packet; fails if there is no room.
+    pub(super) fn enqueue(
+        &mut self,
+        now: Instant<Virtual>,
+        id: PacketId,
+        packets: &mut Slab,
+    ) -> bool {
+        self.queue.enqueue(now, id, packets)
+    }
+
+    /// Removes the next waiting packet.
+    pub(super) fn dequeue(
+        &mut self,
+        now: Instant<Virtual>,
+        packets: &mut Slab,
+        stats: &mut LinkStats,
+    ) -> Option<PacketId> {
+        self.queue.dequeue(now, packets, stats)
+    }
+
+    /// Sets the packet in transmission.
+    pub(super) fn serve_next(&mut self, id: PacketId) {
+        self.serving = Some(id);
+    }
+
+    /// Lets no later packet arrive before `at`.
+    pub(super) fn keep_order(&mut self, at: Instant<Virtual>) {
+        self.last_arrival = self.last_arrival.max(at);
     }
 }
 

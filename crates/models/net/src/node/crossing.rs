@@ -77,6 +77,7 @@ impl World {
             ports: ports.clone(),
             outside: self.outside.part(),
             links,
+            changes: self.changes.clone(),
             packets: Slab::new(),
             routes: Arc::clone(&self.routes),
             routers: Arc::clone(&self.routers),

@@ -1,5 +1,6 @@
 //! Interface to the engine: dispatch of events, and the steps of fluid flows.
 
+mod changes;
 mod fluid;
 mod fluid_cut;
 mod path;
@@ -42,6 +43,7 @@ impl<Q: EventQueue> Model<Q> for World {
             Token::RESIDENT => self.wake_resident(index, agenda),
             Token::KERNEL => self.wake_kernel_timers(index, agenda),
             Token::FLUID => self.handle_fluid_step(agenda),
+            Token::CHANGE => self.handle_change(index, agenda),
             Token::DEPARTURE => self.departed(index, Some(event.at), agenda),
             _ => self.pump(index, agenda),
         }
@@ -76,6 +78,7 @@ impl World {
                 self.begin_source(index, agenda);
             }
         }
+        self.start_changes(agenda);
         self.start_residents(agenda);
         self.start_fluid(agenda);
     }

@@ -115,7 +115,8 @@ pub struct Cable {
     pub from: Node,
     /// Node at the receiving end.
     pub to: Node,
-    /// Propagation delay, which is the minimum time of a packet on the cable.
+    /// Shortest propagation delay, with all planned changes: the minimum time of a packet on the
+    /// cable.
     pub delay: Duration,
 }
 

@@ -1,15 +1,18 @@
 //! Links of a network: their configurations, and the state of those that this engine has.
 
 use core::ops::{Index, IndexMut};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use timeloom_time::convert::number_of;
+use timeloom_time::{Instant, Virtual};
 
 use timeloom_engine::Random;
 
 use crate::config::LinkConfig;
 use crate::link::Link;
 use crate::packet::PortId;
+use crate::tables::slab::Slab;
 use crate::tables::sparse::Sparse;
 
 /// Links out of all ports. Engines share the configurations. The state of a link exists, from the
@@ -23,6 +26,8 @@ pub(crate) struct Links {
     kind_of: Arc<[u32]>,
     /// State of links by port; empty before [`Links::prepare`].
     states: Sparse<Link>,
+    /// Links for which changes are planned.
+    changing: BTreeSet<PortId>,
 }
 
 impl Links {
@@ -34,7 +39,31 @@ impl Links {
             kinds: kinds.into(),
             kind_of: kind_of.into(),
             states: Sparse::default(),
+            changing: BTreeSet::new(),
         }
+    }
+
+    /// Records that a change of a link is planned.
+    pub(crate) fn expect_changes(&mut self, port: PortId) {
+        self.changing.insert(port);
+        if let Some(link) = self.states.get_mut(port.0) {
+            let random = Random::new(self.seed, u64::from(port.0));
+            let config = &self.kinds[self.kind_of[port.index()] as usize];
+            link.expect_changes(config, random);
+        }
+    }
+
+    /// Makes a link whose packets are in the slab ready for changes; see [`Link::begin_changes`].
+    pub(crate) fn begin_changes(
+        &mut self,
+        port: PortId,
+        now: Instant<Virtual>,
+        packets: &mut Slab,
+    ) -> Option<Instant<Virtual>> {
+        let random = Random::new(self.seed, u64::from(port.0));
+        let config = &self.kinds[self.kind_of[port.index()] as usize];
+        let link = self.states.get_mut(port.0)?;
+        link.begin_changes(now, (config, random), packets)
     }
 
     pub(crate) fn config(&self, port: PortId) -> &LinkConfig {
@@ -51,8 +80,13 @@ impl Links {
     }
 
     fn fresh(&self, port: u32) -> Link {
-        let random = Random::new(self.seed, u64::from(port));
-        Link::new(self.config(PortId(port)), random)
+        let random = || Random::new(self.seed, u64::from(port));
+        let config = self.config(PortId(port));
+        let mut link = Link::new(config, random());
+        if self.changing.contains(&PortId(port)) {
+            link.expect_changes(config, random());
+        }
+        link
     }
 
     /// Creates the states; must be called before anything is sent.
@@ -81,6 +115,7 @@ impl Links {
             seed: self.seed,
             kinds: Arc::clone(&self.kinds),
             kind_of: Arc::clone(&self.kind_of),
+            changing: self.changing.clone(),
             states: Sparse::some(count, |port| wanted(PortId(port)), make),
         }
     }

@@ -4,6 +4,7 @@
 pub(crate) mod address;
 pub(crate) mod arp;
 pub(crate) mod buffers;
+pub(crate) mod changes;
 pub(crate) mod crossings;
 pub(crate) mod flow;
 pub(crate) mod icmp_limit;

@@ -513,9 +513,9 @@ fn a_link_that_is_down_loses_all_fluid() {
     let mut world = network.build().unwrap();
     let flow = world.add_fluid(a, b, constant(10 * MBIT)).unwrap();
     let mut engine = run(world, ms(1_000));
-    engine.model.set_link_up(port, false);
+    engine.model.set_reachable(port, false);
     engine.run_until(ms(2_000), u64::MAX);
-    engine.model.set_link_up(port, true);
+    engine.model.set_reachable(port, true);
     engine.run_until(ms(3_000), u64::MAX);
     let stats = engine.model.fluid(flow);
     let megabits = |bytes: f64| bytes * 8.0 / 1e6;

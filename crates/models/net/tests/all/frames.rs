@@ -558,12 +558,12 @@ fn lost_segments_are_retransmitted_for_a_host_with_kept_timers() {
     let (mut engine, ends) = routed(bare(GBIT, Duration::from_ms(10), 1_000));
     engine.model.keep_tcp_timers(ends[0], Duration::from_ms(4));
     let out = engine.model.port_of(ends[0]).unwrap();
-    engine.model.set_link_up(out, false);
+    engine.model.set_reachable(out, false);
     let payload = random_bytes(4 * MSS, 1);
     put_train(&mut engine, ends, 0x18, &payload);
     engine.run_until(ms(500), u64::MAX);
     assert_eq!(take_all(&mut engine), []);
-    engine.model.set_link_up(out, true);
+    engine.model.set_reachable(out, true);
     for (until_ms, segment) in [(1_100, 3), (2_200, 0)] {
         engine.run_until(ms(until_ms), u64::MAX);
         let [again] = &take_all(&mut engine)[..] else {

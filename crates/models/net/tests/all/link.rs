@@ -153,12 +153,12 @@ fn a_link_that_is_down_drops_and_counts() {
     let source = world.add_traffic(a, b, config).unwrap();
     let mut engine = run(world, ms(100));
     let before = engine.model.traffic(source).received;
-    engine.model.set_link_up(port, false);
+    engine.model.set_reachable(port, false);
     engine.run_until(ms(200), u64::MAX);
     let during = engine.model.traffic(source).received;
     assert!(during - before <= 2, "what was in flight arrives");
     assert!(engine.model.link(port).dropped.abs_diff(100) <= 2);
-    engine.model.set_link_up(port, true);
+    engine.model.set_reachable(port, true);
     engine.run_until(ms(300), u64::MAX);
     assert!((engine.model.traffic(source).received - during).abs_diff(100) <= 2);
     assert!(engine.now() == Instant::from_ns(300_000_000));

@@ -1,5 +1,6 @@
 //! Tests of networks through their public interface.
 
+mod changes;
 mod common;
 mod conserve;
 mod ecn;

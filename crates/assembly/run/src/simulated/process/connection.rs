@@ -23,7 +23,7 @@ use timeloom_time::{Instant, Virtual};
 use tracing::debug;
 
 use super::super::history::EngineHistory;
-use super::super::message::{ClockNow, Start, ToEngine};
+use super::super::message::{ClockNow, ModelChange, Start, ToEngine};
 use super::UNKEYED;
 use super::membership::{EngineConnections, EngineMembership, EngineState};
 use crate::channel::{Receiver, Sender};
@@ -157,16 +157,18 @@ impl Seed {
     /// Sends the engine's definition to its first process.
     pub(super) fn introduce(&self, connection: &EngineConnection) -> io::Result<()> {
         let mut generation = lock(&connection.generation);
-        self.tell(&mut generation, connection, false)
+        self.tell(&mut generation, connection, None)
     }
 
     /// Replaces the process of the connection, and sends the definition to it.
     pub(super) fn replace(&self, connection: &EngineConnection, mut generation: Generation) {
         // The epoch must increase even if civil time was set back.
         generation.epoch = generation.epoch.max(lock(&connection.generation).epoch + 2);
-        // If sending fails, the listener finds out that the process is dead.
-        let _ = self.tell(&mut generation, connection, true);
-        *lock(&connection.generation) = generation;
+        self.engine_connections.with_changes(|changes| {
+            // If sending fails, the listener finds out that the process is dead.
+            let _ = self.tell(&mut generation, connection, Some(changes));
+            *lock(&connection.generation) = generation;
+        });
         // The clock may have changed since the definition was sent.
         if let Some(clock) = self.clock.upgrade() {
             let _ = connection.say(&ToEngine::Clock(ClockNow::of(clock.map_and_stop())));
@@ -181,8 +183,9 @@ impl Seed {
         &self,
         generation: &mut Generation,
         connection: &EngineConnection,
-        late: bool,
+        changes: Option<Vec<ModelChange>>,
     ) -> io::Result<()> {
+        let late = changes.is_some();
         let clock = self.clock.upgrade();
         let clock = clock.ok_or_else(|| io::Error::other("the session is over"))?;
         let start = Start {
@@ -193,6 +196,7 @@ impl Seed {
                 true => self.engine_connections.absent(),
                 false => Vec::new(),
             },
+            changes: changes.unwrap_or_default(),
             ..self.start.clone()
         };
         generation.say.say(&ToEngine::Start(Box::new(start)))?;

@@ -9,7 +9,7 @@ use std::time::Duration as StdDuration;
 
 use timeloom_net::Owner;
 
-use super::super::message::ToEngine;
+use super::super::message::{ModelChange, ToEngine};
 use super::connection::{EngineConnection, lock};
 
 /// Membership state of an engine.
@@ -161,6 +161,8 @@ pub(crate) struct EngineConnections {
     /// Lock for changes. Engines leave and join one after another, because a joining engine waits
     /// for all that are present.
     turn: Mutex<()>,
+    /// Changes of links by clients so far.
+    changes: Mutex<Vec<ModelChange>>,
 }
 
 impl EngineConnections {
@@ -192,6 +194,22 @@ impl EngineConnections {
     pub(crate) fn join(&self, engine: &str) -> Result<(), MembershipError> {
         let _turn = lock(&self.turn);
         self.named(engine)?.join()
+    }
+
+    /// Changes links in all engines, and in those that join later.
+    pub(in super::super) fn change(&self, changes: &[ModelChange]) {
+        let mut all = lock(&self.changes);
+        all.extend_from_slice(changes);
+        for connection in self.connections() {
+            // Sending fails if the engine is away; another process gets the changes at its start.
+            let _ = connection.say(&ToEngine::Change(changes.to_vec()));
+        }
+    }
+
+    /// Sends a definition with all changes so far by `send`; later changes follow it.
+    pub(super) fn with_changes<T>(&self, send: impl FnOnce(Vec<ModelChange>) -> T) -> T {
+        let changes = lock(&self.changes);
+        send(changes.clone())
     }
 
     pub(super) fn admit(&self, connection: &Arc<EngineConnection>) {

@@ -46,6 +46,59 @@ pub(super) const CASES: &[Case] = &[
         "env = { \"\" = \"x\" }",
         "`` cannot be the name of an environment variable",
     ),
+    // Changes during the run.
+    here(
+        "link = [\"generator\", \"s1\"]",
+        "link = [\"generator\", \"s2\"]",
+        "there is no link between `generator` and `s2`",
+    ),
+    case(
+        "link = [\"generator\", \"s1\"]\nstate = \"down\"",
+        "",
+        "[[event]]",
+        "this event changes nothing",
+    ),
+    case(
+        "\nstate = \"down\"",
+        "",
+        "[[event]]",
+        "the link generator-s1 does not change",
+    ),
+    here(
+        "rate = \"10 Mbit/s\"\n\n[[event]]",
+        "delay = \"10 ms\"\n\n[[event]]",
+        "",
+    )
+    .expect_line(
+        "link = [\"s1\", \"generator\"]",
+        "a link of kernel parts can change only its `rate` and its `state`",
+    ),
+    here("state = \"down\"", "state = \"gone\"", "`gone`"),
+    here(
+        "at = \"2.5 s\"",
+        "at = \"95 s\"",
+        "95 s is not before the end",
+    ),
+    here("attack = \"dos\"\naction", "attack = \"dose\"\naction", "").expect_line(
+        "attack = \"dose\"",
+        "there is no attack `dose`; did you mean `dos`?",
+    ),
+    here("action = \"stop\"", "action = \"start\"", "").expect_line(
+        "attack = \"dos\"",
+        "the attack `dos` begins by itself, at 22.5 s",
+    ),
+    case(
+        "action = \"stop\"",
+        "",
+        "[[event]]",
+        "an event of an attack needs `attack` and `action`",
+    ),
+    case(
+        "action = \"stop\"",
+        "action = \"stop\"\nlink = [\"s1\", \"s2\"]",
+        "[[event]]",
+        "this event changes a link and an attack",
+    ),
     // Panels.
     here(
         "title = \"Voltage at bus 680\"",
