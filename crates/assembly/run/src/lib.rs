@@ -13,6 +13,7 @@
 pub mod agent;
 mod agreed;
 mod awaited;
+mod cards;
 mod channel;
 mod civil;
 pub mod compare;

@@ -58,7 +58,7 @@ pub use cycles::CyclesFault;
 pub use error::{Mistake, ScenarioErrors};
 pub use places::Places;
 pub use plan::{
-    AgentPlace, Attack, CLOCK_SIGNALS, Capture, CapturedLink, Check, ClockSpec, Condition,
+    AgentPlace, Attack, CARD_SIGNALS, CLOCK_SIGNALS, Capture, CapturedLink, Check, ClockSpec, Condition,
     ContainerMount, ContainerSpec, Cycles, Device, Discipline, EngineFailure, EngineMode, Engines,
     Generate, Host, Link, MachineProfile, MachineSpec, Medium, Mode, Named, Network, OpenFlow,
     PTP_SIGNALS, Panel, PanelSignal, Part, Placement, Plan, Plant, Program, Protocol, Ptp,

@@ -34,7 +34,7 @@ pub use lookup::{
     rows,
 };
 pub use named::{
-    IOCTLS, Ioctl, SOCKET_OPTIONS, SocketOption, TCP_CONGESTION, TCP_KEEPIDLE, TERMINAL_INPUT,
+    CARD_IOCTLS, IOCTLS, Ioctl, SOCKET_OPTIONS, SocketOption, TCP_CONGESTION, TCP_KEEPIDLE, TERMINAL_INPUT,
     TerminalWait,
 };
 pub use service::SupervisorService;

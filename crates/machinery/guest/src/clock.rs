@@ -14,6 +14,7 @@
 
 mod agreed;
 mod calibration;
+mod cards;
 mod file_dates;
 mod history;
 mod host;
@@ -40,6 +41,7 @@ use timeloom_time::{ClockMap, Dilation, Duration, Instant, Rate, Utc, Virtual, W
 use crate::error::GuestError;
 use crate::linux::memory::PageMapping;
 pub(crate) use calibration::Counter;
+pub use cards::CardReading;
 use calibration::{Calibration, TscLine};
 use file_dates::FileDates;
 use history::History;

@@ -22,7 +22,7 @@ use crate::simulated::{Network, Surroundings, built};
 use crate::testbed::{ControlEndpoint, ExecContext};
 use crate::verdict::Verdict;
 use crate::{
-    devices, hosts, inputs, machines, names, network, outputs, pause_bus, plants, timelines,
+    cards, devices, hosts, inputs, machines, names, network, outputs, pause_bus, plants, timelines,
 };
 
 impl<'a> Run<'a> {
@@ -39,6 +39,7 @@ impl<'a> Run<'a> {
     ) -> Result<Self, RunError> {
         let session = session(plan, options)?;
         let hosts = hosts::add(plan, &session)?;
+        let cards = cards::add(plan, &session, &hosts)?;
         let keepers = timelines::prepare(plan, directory, &options.timeloom)?;
         let mut machines = machines::programs(plan);
         let mut containers = Containers::read(plan)?;
@@ -146,6 +147,7 @@ impl<'a> Run<'a> {
             interrupted: &options.interrupted,
             membership,
             cubic: cubic.as_ref(),
+            cards: &cards,
         };
         let network = simulated.map(|simulated| Network::start(whole, simulated, &around));
         let network = network.transpose()?;

@@ -23,7 +23,7 @@ mod timeline;
 
 use std::collections::BTreeMap;
 
-pub use clock::{CLOCK_SIGNALS, ClockSpec, Cycles, Temperature};
+pub use clock::{CARD_SIGNALS, CLOCK_SIGNALS, ClockSpec, Cycles, Temperature};
 pub use container::{ContainerMount, ContainerSpec};
 pub use engines::{EngineFailure, EngineMode, Engines};
 pub use events::{Attack, Capture, CapturedLink, Check, Condition};

@@ -85,6 +85,9 @@ pub struct Host {
     pub address: Addresses,
     /// Clock of the host. If left out, it shows true time.
     pub clock: Option<ClockSpec>,
+    /// Clock of the host's network card, which stamps the frames of a simulated network. Programs
+    /// find it as `/dev/ptp0`. If left out, the card has no clock.
+    pub card: Option<ClockSpec>,
     /// Timelines that the host keeps, by name.
     pub timelines: Named<TimelineSpec> = Named::new(),
     /// Virtual machine on the host, which runs entirely in the session's time.

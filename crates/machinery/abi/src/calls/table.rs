@@ -74,6 +74,9 @@ pub const CALLS: &[Call] = &[
     trap("io_getevents", at(208, 4), NotZero(1), Image::IoGetevents, VIRTUAL),
     trap("io_pgetevents", at(333, 292), Always, Image::IoPgetevents, VIRTUAL),
 
+    // Opens of the clock of a network card, on hosts that have one.
+    pass("openat", at(257, 56), Image::Open).with_card(Always),
+    pass("openat2", at(437, 437), Image::Open).with_card(Always),
     ask("ioctl", at(16, 29), DeviceTime, Super::Device, DEVICE_STAMPS).or(Image::Ioctl),
     trap("sysinfo", at(99, 179), Always, Image::Sysinfo, VIRTUAL),
     trap("times", at(100, 153), Always, Image::Times, DIVIDED),
@@ -166,6 +169,7 @@ pub const CALLS: &[Call] = &[
     trap("utime", x86_64(132), Null(1), Image::Utime, VIRTUAL_NOW).file_times(Always),
     trap("utimes", x86_64(235), Null(1), Image::Utimes, VIRTUAL_NOW).file_times(Always),
     trap("futimesat", x86_64(261), Null(2), Image::Futimesat, VIRTUAL_NOW).file_times(Always),
+    pass("open", x86_64(2), Image::Open).with_card(Always),
     pass("stat", x86_64(4), Image::Stat).file_times(Always),
     pass("lstat", x86_64(6), Image::Stat).file_times(Always),
     ask("alarm", x86_64(37), Always, Super::Alarm, BY_SUPERVISOR),
@@ -316,6 +320,7 @@ const fn plain(
         handler: None,
         emulating_tsc: None,
         file_times: None,
+        with_card: None,
         on_demand: &[],
         outcome,
     }
@@ -340,6 +345,13 @@ impl Call {
     const fn file_times(self, when: CallCondition) -> Self {
         Self {
             file_times: Some(when),
+            ..self
+        }
+    }
+
+    const fn with_card(self, when: CallCondition) -> Self {
+        Self {
+            with_card: Some(when),
             ..self
         }
     }
