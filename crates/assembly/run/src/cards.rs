@@ -22,7 +22,9 @@ pub(crate) fn add(plan: &Plan, session: &Session, hosts: &Hosts) -> Result<Cards
         let Some(clock) = &host.card else { continue };
         let log = StampLog::new();
         let log = Arc::new(log.map_err(|error| {
-            RunError::Start(format!("the network card of host {name}: cannot open a socket: {error}"))
+            RunError::Start(format!(
+                "the network card of host {name}: cannot open a socket: {error}"
+            ))
         })?);
         let options = CardOptions {
             oscillator: oscillator_of(clock),

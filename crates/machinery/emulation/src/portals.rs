@@ -190,7 +190,9 @@ fn send(
 ) {
     let sent = match card {
         None => port.send(frame),
-        Some(card) => card.deliver(frame.first_bit, [frame.head, frame.rest], || port.send(frame)),
+        Some(card) => card.deliver(frame.first_bit, [frame.head, frame.rest], || {
+            port.send(frame)
+        }),
     };
     match sent {
         Ok(TxStatus::Done) => {

@@ -295,14 +295,20 @@ mod tests {
     fn an_arrival_is_found_by_the_kernels_stamp_and_the_bytes() {
         let log = log();
         let deliver = |ns: i64, frame: &[u8]| {
-            log.deliver(Instant::from_ns(ns), [frame, &[]], || read_ns(ClockId::Realtime))
+            log.deliver(Instant::from_ns(ns), [frame, &[]], || {
+                read_ns(ClockId::Realtime)
+            })
         };
         let first_ns = deliver(5, b"headers, then equal data");
         let second_ns = deliver(9, b"headers, then equal data");
         assert!(second_ns > first_ns);
         assert_eq!(log.arrival(first_ns, b"equal data"), at(5));
         assert_eq!(log.arrival(second_ns, b"equal data"), at(9));
-        assert_eq!(log.arrival(second_ns, b"other data"), None, "of another interface");
+        assert_eq!(
+            log.arrival(second_ns, b"other data"),
+            None,
+            "of another interface"
+        );
         assert_eq!(log.arrival(first_ns - 1_000_000_000, b"equal data"), None);
     }
 
@@ -315,7 +321,10 @@ mod tests {
         log.note_departure(tags[0], at(10));
         log.note_departure(tags[2], None);
         let departure = || log.departure(before_ns, b"the same and more", never);
-        assert_eq!([departure(), departure(), departure()], [at(10), at(20), None]);
+        assert_eq!(
+            [departure(), departure(), departure()],
+            [at(10), at(20), None]
+        );
     }
 
     #[test]

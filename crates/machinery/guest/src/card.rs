@@ -205,7 +205,11 @@ pub(crate) fn ioctl(
                 if transmits > TX_ON || receives > GREATEST_FILTER {
                     return Err(libc::ERANGE);
                 }
-                let receives = if receives == FILTER_NONE { FILTER_NONE } else { FILTER_ALL };
+                let receives = if receives == FILTER_NONE {
+                    FILTER_NONE
+                } else {
+                    FILTER_ALL
+                };
                 setting = [transmits, receives];
                 *card.setting.lock() = setting;
                 card.stamps.set_stamping(setting != [TX_OFF, FILTER_NONE]);

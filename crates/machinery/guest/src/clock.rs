@@ -41,8 +41,8 @@ use timeloom_time::{ClockMap, Dilation, Duration, Instant, Rate, Utc, Virtual, W
 use crate::error::GuestError;
 use crate::linux::memory::PageMapping;
 pub(crate) use calibration::Counter;
-pub use cards::CardReading;
 use calibration::{Calibration, TscLine};
+pub use cards::CardReading;
 use file_dates::FileDates;
 use history::History;
 pub use history::Reckoning;

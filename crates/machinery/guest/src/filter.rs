@@ -73,8 +73,8 @@ fn entries(guest: Guest, has_card: bool) -> Vec<Entry> {
     let usual = calls()
         .filter(|call| guest.instead(call, has_card).is_none())
         .filter_map(|call| Some((call, call.treatment?, call.when)));
-    let instead = calls()
-        .filter_map(|call| Some((call, Treatment::Trap, guest.instead(call, has_card)?)));
+    let instead =
+        calls().filter_map(|call| Some((call, Treatment::Trap, guest.instead(call, has_card)?)));
     let all = usual.chain(instead);
     all.filter_map(|(call, treatment, when)| {
         let number = call.number()?;

@@ -43,8 +43,8 @@ mod timers;
 
 pub use card::{CardOptions, FrameStamps};
 pub use clock::{
-    CardReading, ChangeKind, Clock, ClockOptions, Compute, ErrorEstimate, FileTimes, Host, HostChange,
-    HostOptions, HostReading, HostTimeState, Mark, ProcFiles, Reckoning, TrueTime, Tsc,
+    CardReading, ChangeKind, Clock, ClockOptions, Compute, ErrorEstimate, FileTimes, Host,
+    HostChange, HostOptions, HostReading, HostTimeState, Mark, ProcFiles, Reckoning, TrueTime, Tsc,
 };
 pub use control::{
     Cause, ComponentText, ControlError, Controlled, EnterCommand, EnteredCommand, EventOrigin,

@@ -8,8 +8,8 @@ use crate::arch::Context;
 use crate::sys::{errno, syscall};
 use crate::verdict::{self, Verdict};
 use crate::{
-    aio, arch, card, clock, confined, cpu, cpu_timer, dates, files, futex, intercepted, ipc, memory,
-    poll, queues, select, signal, sleep, socket, stack, stamps, timerfd, wait,
+    aio, arch, card, clock, confined, cpu, cpu_timer, dates, files, futex, intercepted, ipc,
+    memory, poll, queues, select, signal, sleep, socket, stack, stamps, timerfd, wait,
 };
 
 /// Handles SIGSYS. The launcher installs this function with SA_SIGINFO, SA_ONSTACK, SA_NODEFER, a

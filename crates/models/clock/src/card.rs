@@ -98,7 +98,11 @@ impl CardClock {
     pub fn adjust(&mut self, now: Instant<HostTime>, timex: &mut Timex) -> Result<(), CardError> {
         self.advance(now);
         if timex.modes & modes::SETOFFSET != 0 {
-            let unit_ns = if timex.modes & modes::NANO != 0 { 1 } else { 1_000 };
+            let unit_ns = if timex.modes & modes::NANO != 0 {
+                1
+            } else {
+                1_000
+            };
             let part_ns = timex.time_part.checked_mul(unit_ns);
             let part_ns = part_ns.filter(|ns| (0..NS_PER_S).contains(ns));
             let step = part_ns.and_then(|ns| timex.time_s.checked_mul(NS_PER_S)?.checked_add(ns));
@@ -222,7 +226,10 @@ mod tests {
         clock.adjust(at_s(20), &mut step).expect("a step of -1 us");
         let last = shown_ns(&mut clock, at_s(30));
         // (1 + 50 ppm) (1 - 50 ppm) = 1 - 2.5e-9.
-        assert!((last - (first + 20 * NS_PER_S - 1_000 - 50)).abs() <= 2, "{last}");
+        assert!(
+            (last - (first + 20 * NS_PER_S - 1_000 - 50)).abs() <= 2,
+            "{last}"
+        );
         let then = clock.shown(at_s(30), at_s(5)).as_ns();
         assert!((then - 5_000_251_000).abs() <= 1, "{then}");
         let mut read = Timex::default();
@@ -240,10 +247,16 @@ mod tests {
             ..Timex::default()
         };
         for (mut timex, error) in [
-            (request(modes::FREQUENCY, 62_501 << 16, 0), CardError::TooMuch),
+            (
+                request(modes::FREQUENCY, 62_501 << 16, 0),
+                CardError::TooMuch,
+            ),
             (request(modes::FREQUENCY, i64::MIN, 0), CardError::TooMuch),
             (request(modes::OFFSET, 0, 0), CardError::NotSupported),
-            (request(modes::SETOFFSET | modes::NANO, 0, NS_PER_S), CardError::Invalid),
+            (
+                request(modes::SETOFFSET | modes::NANO, 0, NS_PER_S),
+                CardError::Invalid,
+            ),
             (request(modes::SETOFFSET, 0, i64::MAX), CardError::Invalid),
         ] {
             assert_eq!(clock.adjust(at_s(1), &mut timex), Err(error), "{timex:?}");

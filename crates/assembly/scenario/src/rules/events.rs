@@ -6,7 +6,8 @@ use timeloom_ptp::Role;
 
 use super::{Rules, at};
 use crate::plan::{
-    CARD_SIGNALS, CLOCK_SIGNALS, CapturedLink, Check, Condition, Host, PTP_SIGNALS, TIMELINE_SIGNALS,
+    CARD_SIGNALS, CLOCK_SIGNALS, CapturedLink, Check, Condition, Host, PTP_SIGNALS,
+    TIMELINE_SIGNALS,
 };
 use crate::simulated::NETWORK;
 use crate::suggest;
@@ -202,7 +203,11 @@ fn records(rules: &mut Rules<'_>) {
 fn of_card(rules: &mut Rules<'_>, (name, host): (&str, &Host), signal: &str, path: &[String]) {
     if !CARD_SIGNALS.contains(&signal) {
         let help = rules.hint(signal, "signal of a network card", CARD_SIGNALS);
-        rules.broken(path, format!("`{signal}` of `{name}` is not recorded"), help);
+        rules.broken(
+            path,
+            format!("`{signal}` of `{name}` is not recorded"),
+            help,
+        );
     } else if host.card.is_none() && !rules.may_exist(&["system", "hosts", name, "card"]) {
         let message = format!("the network card of `{name}` has no clock");
         let help = format!("add a table `[system.hosts.{name}.card]`; it may be empty");

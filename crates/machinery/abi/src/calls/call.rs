@@ -89,9 +89,8 @@ impl Call {
             Some(Treatment::Ask(_)) => self.when.traps_otherwise(),
             Some(Treatment::Refuse) | None => false,
         };
-        let in_some = self.emulating_tsc.is_some()
-            || self.file_times.is_some()
-            || self.with_card.is_some();
+        let in_some =
+            self.emulating_tsc.is_some() || self.file_times.is_some() || self.with_card.is_some();
         asked_or_trapped || in_some || !self.on_demand.is_empty()
     }
 

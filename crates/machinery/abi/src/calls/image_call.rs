@@ -166,9 +166,7 @@ impl<P> ImageCall<P> {
             Self::PhcTime { device_ns, wall_ns } => {
                 [PHC_TIME, device_ns as usize, wall_ns as usize, 0, 0, 0]
             }
-            Self::CardTime { clock, time } => {
-                [CARD_TIME, clock as usize, time.into(), 0, 0, 0]
-            }
+            Self::CardTime { clock, time } => [CARD_TIME, clock as usize, time.into(), 0, 0, 0],
             Self::CardIoctl {
                 descriptor,
                 command,

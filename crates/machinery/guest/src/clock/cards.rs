@@ -91,7 +91,10 @@ impl Clock {
             )),
             asked: Instant::ZERO,
         });
-        host.page.page().card.store(1, std::sync::atomic::Ordering::SeqCst);
+        host.page
+            .page()
+            .card
+            .store(1, std::sync::atomic::Ordering::SeqCst);
     }
 
     /// Returns what the card's clock shows now, with the CLOCK `id` of the host and its
@@ -149,7 +152,9 @@ impl Clock {
         act: impl FnOnce(&mut CardState, Instant<HostTime>) -> T,
     ) -> Option<T> {
         let mut state = self.lock();
-        let now = state.published.at(Instant::from_ticks(self.counter.ticks()));
+        let now = state
+            .published
+            .at(Instant::from_ticks(self.counter.ticks()));
         let host = &mut state.hosts[host.index];
         let card = host.card.as_mut()?;
         let own = card.own(now, &host.time_map);

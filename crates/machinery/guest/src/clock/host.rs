@@ -1,7 +1,7 @@
 //! Public view of a host: its clocks, read from its clock page.
 
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use timeloom_abi::PageTime;
 use timeloom_clock::counter::CycleOptions;

@@ -9,8 +9,8 @@
 //! The page of a host shows CLOCK_MONOTONIC minus its value at the beginning of the session
 //! ([`PageTime`]). Deadlines of its guests are on that scale.
 
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use timeloom_abi::{PageMap, PageTime};
 use timeloom_clock::HostTime;

@@ -93,10 +93,7 @@ pub(super) fn prepare(
             .as_ref()
             .map(|path| c_string(path.as_os_str().as_bytes().to_vec()))
             .transpose()?,
-        filter: filter::program_on(
-            filter::Guest::launched(emulates_tsc, dates_files),
-            has_card,
-        ),
+        filter: filter::program_on(filter::Guest::launched(emulates_tsc, dates_files), has_card),
         emulates_tsc,
         _strings: strings,
     })

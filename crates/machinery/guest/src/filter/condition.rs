@@ -12,12 +12,7 @@ use crate::timers::FIRST_POSIX;
 
 /// Appends steps that jump to `label` for calls that meet the condition `when`, for a host with or
 /// without a network card of the model.
-pub(super) fn condition(
-    steps: &mut Vec<Step>,
-    when: CallCondition,
-    label: Label,
-    has_card: bool,
-) {
+pub(super) fn condition(steps: &mut Vec<Step>, when: CallCondition, label: Label, has_card: bool) {
     let given = |steps: &mut Vec<Step>, index: u32| {
         steps.push(Step::Load(argument_low(index)));
         steps.push(Step::IfAtLeast(1, label));

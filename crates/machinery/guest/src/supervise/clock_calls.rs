@@ -160,7 +160,9 @@ fn set_card(
     if !card::is_writable(device) {
         return Err(libc::EACCES);
     }
-    let shown_ns = s.checked_mul(NS_PER_S).and_then(|s_ns| s_ns.checked_add(ns));
+    let shown_ns = s
+        .checked_mul(NS_PER_S)
+        .and_then(|s_ns| s_ns.checked_add(ns));
     let shown_ns = shown_ns.filter(|_| s >= 0 && (0..NS_PER_S).contains(&ns));
     let shown = Instant::from_ns(shown_ns.ok_or(libc::EINVAL)?);
     let set = supervisor.clock.set_card(asker.host(), shown);

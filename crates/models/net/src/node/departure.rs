@@ -40,7 +40,9 @@ impl World {
         let id = self.packets.insert(packet);
         match tag {
             None => self.transmit_one(at, id, agenda),
-            Some(tag) => self.transmit_stamped(at, id, (Sender::Resident(resident, port), tag), agenda),
+            Some(tag) => {
+                self.transmit_stamped(at, id, (Sender::Resident(resident, port), tag), agenda)
+            }
         }
     }
 
