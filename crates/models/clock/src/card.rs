@@ -110,7 +110,7 @@ impl CardClock {
             let shown = self.lines.at(now) + step;
             self.set(now, shown);
         } else if timex.modes & modes::FREQUENCY != 0 {
-            let offset_ppb = i128::from(timex.freq) * 1_000 >> 16;
+            let offset_ppb = (i128::from(timex.freq) * 1_000) >> 16;
             if offset_ppb.abs() > GREATEST_OFFSET_PPB.into() {
                 return Err(CardError::TooMuch);
             }

@@ -22,7 +22,8 @@ use crate::simulated::{Network, Surroundings, built};
 use crate::testbed::{ControlEndpoint, ExecContext};
 use crate::verdict::Verdict;
 use crate::{
-    cards, devices, hosts, inputs, machines, names, network, outputs, pause_bus, plants, timelines,
+    cards, devices, hosts, inputs, machines, names, network, outputs, pause_bus, plants,
+    ptp_clocks, timelines,
 };
 
 impl<'a> Run<'a> {
@@ -115,6 +116,11 @@ impl<'a> Run<'a> {
         let cubic = kernel_timers::start_cubic(plan);
         let fabric = Fabric::build(&spec)?;
         let simulated = built(whole.simulated())?;
+        if let Some(simulated) = &simulated {
+            ptp_clocks::export_keys((whole, plan), simulated, civil_start, |host| {
+                Ok(directory.make_ptp_keys(host)?)
+            })?;
+        }
         let names = names::Directory::of(whole, simulated.as_ref());
         let (identities, lack) = names::identities(plan, &names);
         manifest.degraded_modes.extend(lack);

@@ -187,7 +187,8 @@ const DIVIDED: &str = "processor time is divided by the dilation, in the process
     it is zero with `compute = \"none\"`";
 const DEVICE_STAMPS: &str = "stamps of the system's clocks are converted to the host's clock, \
     those of the hardware clock to true virtual time plus the device's offset, \
-    those of packets as for `recvmsg`; the commands listed below act in real time, and are reported";
+    those of packets as for `recvmsg`; commands for a network card of the model are answered by \
+    the supervisor; the commands listed below act in real time, and are reported";
 const IPC_TIMES: &str = "times are converted to the virtual CLOCK_REALTIME, in the process";
 const NAMED: &str = "**acts in real time**, and is reported";
 const MORE_TRAPS: &str = "the option is set; \
@@ -209,7 +210,8 @@ const OR_INTERVAL: &str = "virtual time, by the supervisor; \
 const STEERS: &str =
     "acts on the clock of the guest's host, as the kernel would, by the supervisor";
 const STEERS_BUT_DEVICES: &str = "acts on the clock of the guest's host, \
-    as the kernel would, by the supervisor; refused for hardware clocks with EOPNOTSUPP";
+    as the kernel would, by the supervisor; refused for hardware clocks of the machine with \
+    EOPNOTSUPP, and acts on that of a network card of the model";
 const LEAK: &str = "refused with ENOSYS, and reported; most programs then use other calls; \
     **with `--allow-leaks` it acts in real time**";
 const OFFSETS: &str = "refused with EINVAL, as by a kernel without time namespaces, and \

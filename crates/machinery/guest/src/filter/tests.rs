@@ -2,7 +2,7 @@
 
 use timeloom_abi::{IMAGE_ADDRESS, IMAGE_LIMIT};
 
-use timeloom_abi::calls::{Call, IOCTLS, SOCKET_OPTIONS, TERMINAL_INPUT};
+use timeloom_abi::calls::{CARD_IOCTLS, Call, IOCTLS, SOCKET_OPTIONS, TERMINAL_INPUT};
 
 use super::condition::PACKET_STAMPS;
 use super::oracle::*;
