@@ -206,6 +206,11 @@ impl StampLog {
         self.changed.notify_all();
     }
 
+    /// Returns true if no further frame is recorded.
+    fn has_ended(&self, frames: &Frames) -> bool {
+        frames.ended || !self.stamps.load(Ordering::SeqCst)
+    }
+
     /// Returns the instant at which a frame arrived that the kernel stamped with `kernel_ns` of the
     /// machine's CLOCK_REALTIME, and of which a program received `data`. Returns `None` if the card
     /// did not stamp it.
@@ -245,7 +250,7 @@ impl StampLog {
                     return None;
                 }
                 (None, _) if frames.drained_ns > kernel_ns.saturating_add(LOST_NS) => return None,
-                _ if frames.ended || gives_up() => return None,
+                _ if self.has_ended(&frames) || gives_up() => return None,
                 _ => {}
             }
             self.changed.wait_for(&mut frames, LOOK_AGAIN);

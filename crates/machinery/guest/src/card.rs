@@ -2,7 +2,7 @@
 //! `/dev/ptp0`, and hardware stamps of frames.
 //!
 //! The card's clock is a model ([`timeloom_clock::card`]). The component that simulates the network
-//! knows when a frame passed the card ([`FrameStamps`]); the stamp is the reading of the card's
+//! knows when a frame passed the card ([`FrameStamps`](crate::FrameStamps)); the stamp is the reading of the card's
 //! clock at that instant, whatever the machine did meanwhile. The image passes each call for the
 //! card to the supervisor, and none reaches the kernel.
 //!
@@ -10,77 +10,13 @@
 //! guest is the card's clock.
 
 use std::fs::File;
-use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
-use std::sync::Arc;
-
-use parking_lot::Mutex;
-use rustix::fs::{MemfdFlags, memfd_create};
-use timeloom_clock::host::HostOscillator;
-use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::clock::Clock;
 use crate::linux::remote::Alleged;
 use crate::phc;
 use crate::supervise::asker::Asker;
 use crate::supervise::notify::Answer;
-
-/// Deviations of a card's clock from an ideal one.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct CardOptions {
-    /// Oscillator that the card counts.
-    pub oscillator: HostOscillator,
-    /// Seed of the random numbers of the oscillator.
-    pub seed: u64,
-    /// The card's clock minus true civil time at the start.
-    pub offset: Duration,
-}
-
-/// Instants at which frames passed a card.
-pub trait FrameStamps: Send + Sync {
-    /// Starts or ends the stamping of frames.
-    fn set_stamping(&self, on: bool);
-
-    /// Returns the instant at which a frame arrived that the kernel stamped with `kernel_ns` of the
-    /// machine's CLOCK_REALTIME, and of which a program received `data`.
-    fn arrival(&self, kernel_ns: i64, data: &[u8]) -> Option<Instant<Virtual>>;
-
-    /// Returns the instant at which a frame departed that begins with `data`, and that the kernel
-    /// stamped with `kernel_ns`. Waits until the frame has departed, or `gives_up` returns true.
-    fn departure(
-        &self,
-        kernel_ns: i64,
-        data: &[u8],
-        gives_up: &dyn Fn() -> bool,
-    ) -> Option<Instant<Virtual>>;
-}
-
-/// Card of a host.
-pub(crate) struct Card {
-    /// File that represents the card's clock.
-    device: File,
-    stamps: Arc<dyn FrameStamps>,
-    /// Type of transmit stamps and filter of receive stamps, as a program has set them.
-    setting: Mutex<[u32; 2]>,
-}
-
-impl Card {
-    pub(crate) fn new(stamps: Arc<dyn FrameStamps>) -> io::Result<Self> {
-        let device = memfd_create(c"timeloom-card", MemfdFlags::CLOEXEC)?;
-        Ok(Self {
-            device: device.into(),
-            stamps,
-            setting: Mutex::new([0; 2]),
-        })
-    }
-
-    /// Returns true if the file is the card's clock.
-    fn is(&self, file: &File) -> bool {
-        let place = |file: &File| file.metadata().map(|it| (it.dev(), it.ino())).ok();
-        place(&self.device).is_some_and(|own| place(file) == Some(own))
-    }
-}
 
 /// Returns the descriptor of the card's clock that a clock identifier contains. Returns `None` if
 /// the asker's host has no card, or the identifier contains something else.

@@ -41,10 +41,10 @@ mod supervise;
 mod time_files;
 mod timers;
 
-pub use card::{CardOptions, FrameStamps};
 pub use clock::{
-    CardReading, ChangeKind, Clock, ClockOptions, Compute, ErrorEstimate, FileTimes, Host,
-    HostChange, HostOptions, HostReading, HostTimeState, Mark, ProcFiles, Reckoning, TrueTime, Tsc,
+    CardOptions, CardReading, ChangeKind, Clock, ClockOptions, Compute, ErrorEstimate, FileTimes,
+    FrameStamps, Host, HostChange, HostOptions, HostReading, HostTimeState, Mark, ProcFiles,
+    Reckoning, TrueTime, Tsc,
 };
 pub use control::{
     Cause, ComponentText, ControlError, Controlled, EnterCommand, EnteredCommand, EventOrigin,

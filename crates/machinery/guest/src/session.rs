@@ -16,8 +16,9 @@ use std::time::Duration as StdDuration;
 use timeloom_time::{Instant, Virtual};
 use tracing::{debug, debug_span};
 
-use crate::card::{Card, CardOptions, FrameStamps};
-use crate::clock::{Clock, ClockOptions, Host, HostOptions, ProcFiles};
+use crate::clock::{
+    Card, CardOptions, Clock, ClockOptions, FrameStamps, Host, HostOptions, ProcFiles,
+};
 use crate::enter::guest::Guest;
 use crate::enter::launch::{Conditions, launch};
 use crate::enter::spec::CommandSpec;

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stamp_shows_what_the_clock_showed_before_it_was_steered_and_set() {
+    fn a_stamp_is_the_clocks_reading_before_it_was_steered_and_set() {
         let mut clock = clock(50_000);
         let first = shown_ns(&mut clock, at_s(10));
         assert!((first - 10_000_501_000).abs() <= 1, "{first}");

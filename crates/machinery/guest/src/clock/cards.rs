@@ -10,9 +10,9 @@ use timeloom_clock::{CardTime, HostTime};
 use timeloom_time::{ClockMap, Duration, Instant, Utc, Virtual};
 
 use super::Clock;
+use super::card::CardOptions;
 use super::host::Host;
 use super::host_state::HostState;
-use crate::card::CardOptions;
 
 /// Supervisor's state of a card's clock.
 pub(super) struct CardState {

@@ -9,9 +9,9 @@ use timeloom_clock::host::HostOscillator;
 use timeloom_time::{ClockMap, Core, Duration, Instant};
 
 use super::calibration::Counter;
+use super::card::Card;
 use super::cards::CardReading;
 use super::host_instant::Base;
-use crate::card::Card;
 use crate::linux::memory::PageMapping;
 
 /// Deviations of a host's clock from an ideal one.

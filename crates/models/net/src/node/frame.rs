@@ -114,6 +114,11 @@ impl World {
         }
     }
 
+    /// Returns true if a departure waits for [`World::take_departure`].
+    pub fn has_departure(&self) -> bool {
+        self.outside.has_departure()
+    }
+
     /// Takes the next departure of a stamped frame: its host, its tag and the
     /// instant of its first bit, or `None` if it was dropped. Returns `None` if no frame has left
     /// since the last call.

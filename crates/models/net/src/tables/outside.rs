@@ -135,6 +135,11 @@ impl Outside {
         self.departures.push_back((node, tag, at));
     }
 
+    /// Returns true if a departure was not taken yet.
+    pub(crate) fn has_departure(&self) -> bool {
+        !self.departures.is_empty()
+    }
+
     /// Removes and returns the first departure that was not taken yet.
     pub(crate) fn take_departure(&mut self) -> Option<(Node, u64, Option<Instant<Virtual>>)> {
         self.departures.pop_front()

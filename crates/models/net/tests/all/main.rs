@@ -2,6 +2,7 @@
 
 mod common;
 mod conserve;
+mod departures;
 mod ecn;
 mod fluid;
 mod frames;
