@@ -75,7 +75,7 @@ pub(crate) fn set_stamping(args: [usize; 6]) -> isize {
         // SAFETY: the program's own call; the kernel checks the pointer.
         return unsafe { syscall(nr::SETSOCKOPT, args) };
     }
-    // A kernel flag of hardware stamps is the flag before that of the kernel's own.
+    // The flag of the kernel's own stamps follows that of hardware stamps.
     let mut flags = given | (given & TX_HARDWARE) << 1 | (given & RX_HARDWARE) << 1;
     if given & RAW_HARDWARE != 0 {
         flags |= SOFTWARE;

@@ -421,6 +421,7 @@ fn compare(root: &Value, schema: &Value, value: &Value, path: &str) {
                 "network",
                 "engines",
                 "clock",
+                "card",
                 "trace",
                 "user",
                 "capabilities",
@@ -433,6 +434,7 @@ fn compare(root: &Value, schema: &Value, value: &Value, path: &str) {
             .contains(&key.as_str())
                 || path.ends_with(".machine") && key == "address"
                 || path.ends_with("network.ptp")
+                || path.contains("system.hosts.") && key == "ptp"
                 || path.ends_with("scenario.placement")
                 || path.contains("links") && wire.contains(&key.as_str())
                 || path.contains("traffic") && key == "name";
