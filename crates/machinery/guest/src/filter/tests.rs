@@ -239,6 +239,7 @@ fn the_tables_numbers_are_the_kernels() {
                 ("utime", libc::SYS_utime),
                 ("utimes", libc::SYS_utimes),
                 ("futimesat", libc::SYS_futimesat),
+                ("open", libc::SYS_open),
                 ("stat", libc::SYS_stat),
                 ("lstat", libc::SYS_lstat),
                 ("alarm", libc::SYS_alarm),
@@ -260,7 +261,7 @@ fn the_tables_numbers_are_the_kernels() {
         };
     }
     compare!(
-        SYS_fstat SYS_newfstatat SYS_statx
+        SYS_fstat SYS_newfstatat SYS_statx SYS_openat SYS_openat2
         SYS_clock_gettime SYS_gettimeofday SYS_nanosleep SYS_clock_nanosleep SYS_ppoll
         SYS_pselect6 SYS_epoll_pwait SYS_epoll_pwait2 SYS_futex SYS_futex_waitv
         SYS_rt_sigtimedwait SYS_semtimedop SYS_semop SYS_mq_timedsend
