@@ -44,7 +44,7 @@ programs = [{ name = "asker", essential = false, run = ["sh", "-c", """
 phc_ctl /dev/ptp0 caps cmp
 phc_ctl eth0 cmp
 phc_ctl /dev/ptp0 freq 1000 wait 1 freq cmp
-phc_ctl /dev/ptp0 adj -2.5 cmp
+phc_ctl -- /dev/ptp0 adj -2.5 cmp
 phc_ctl /dev/ptp0 set 1000 get
 phc_ctl /dev/ptp0 freq 62500000 || true
 """] }]
@@ -67,9 +67,9 @@ fn phc_ctl_reads_steers_and_sets_the_clock_of_a_card() {
         "by its name and by that of the interface: {log}"
     );
     told("clock frequency offset is 1000.000000ppb");
-    // A second at one millionth more.
-    told("offset from CLOCK_REALTIME is -2000001000ns");
-    told("offset from CLOCK_REALTIME is 499999000ns");
+    // A second at one millionth more; the clock's nanoseconds are rounded down.
+    told("offset from CLOCK_REALTIME is -2000000999ns");
+    told("offset from CLOCK_REALTIME is 499999001ns");
     told("clock time is 1000.000000000");
     told("Numerical result out of range");
 }
