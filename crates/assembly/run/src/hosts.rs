@@ -78,7 +78,8 @@ pub(crate) fn record(
     run_recorder: &RunRecorder,
     over: impl Fn() -> bool + Sync,
 ) {
-    if plan.system.hosts.values().all(|host| host.clock.is_none()) {
+    let has_none = |host: &timeloom_scenario::Host| host.clock.is_none() && host.card.is_none();
+    if plan.system.hosts.values().all(has_none) {
         return;
     }
     std::thread::scope(|scope| {
@@ -96,11 +97,18 @@ fn sample(plan: &Plan, clock: &Clock, run_recorder: &RunRecorder, over: &impl Fn
     let mut next = Instant::ZERO;
     while clock.wait_until_in_the_background(next, over) {
         let (at, readings) = clock.host_readings();
-        for reading in readings.iter().filter(|reading| described(reading)) {
+        for reading in &readings {
             let source: Arc<str> = reading.host.name().into();
             let sample = |name: &str, value: f64, unit: &str| {
                 run_recorder.host_sample(&source, at, name, value, unit);
             };
+            if let Some(card) = reading.card {
+                sample("card.offset", card.error.as_s_f64(), "s");
+                sample("card.frequency", card.frequency_error * 1e6, "ppm");
+            }
+            if !described(reading) {
+                continue;
+            }
             sample("clock.offset", reading.error.as_s_f64(), "s");
             sample("clock.frequency", reading.frequency_error * 1e6, "ppm");
             if let Some(missing) = reading.missing {

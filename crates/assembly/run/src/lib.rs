@@ -14,6 +14,7 @@ pub mod agent;
 mod agreed;
 mod attacks;
 mod awaited;
+mod cards;
 mod channel;
 mod civil;
 pub mod compare;

@@ -81,6 +81,14 @@ impl<'a> Logs<'a> {
         Ok(Some(("TIMELOOM_FILES", place.into_os_string())))
     }
 
+    /// Returns the directory with the PTP keys of a host.
+    ///
+    /// # Errors
+    /// Fails if another entry of the run directory has the name of the folder.
+    pub(crate) fn ptp_keys(&self, host: &str) -> Result<OsString, RunError> {
+        Ok(self.directory.make_ptp_keys(host)?.into_os_string())
+    }
+
     /// Returns the logs from which output was left out.
     pub(crate) fn cut(&self) -> Vec<CutLog> {
         let all = self.left_out.lock();

@@ -125,6 +125,11 @@ impl<'a> Stage<'a> {
         }
         // Programs in a container do not see the run directory.
         if root.is_none() {
+            let described = self.plan.system.hosts.get(host);
+            if described.is_some_and(|host| host.ptp.is_some()) {
+                let keys = self.logs.ptp_keys(host)?;
+                env.entry("TIMELOOM_PTP_KEYS".into()).or_insert(keys);
+            }
             let place = self.logs.place(&program.name, rights.as_ref())?;
             if let Some((variable, place)) = place {
                 env.insert(variable.into(), place);

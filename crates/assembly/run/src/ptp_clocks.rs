@@ -2,6 +2,7 @@
 //! recorded.
 
 use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -9,12 +10,15 @@ use std::thread::JoinHandle;
 use timeloom_net::{Node, World};
 use timeloom_ptp::security::{Security, VerificationFailure};
 use timeloom_ptp::tamper::Tamper;
-use timeloom_ptp::{PROFILES, Profile};
+use timeloom_ptp::{PROFILES, Profile, RandomSource, SplitMix64};
+use timeloom_ptp_io::keys::{ExportedClock, ExportedKeys};
 use timeloom_ptp_net::{
-    ClockEvent, NodeClockOptions, NodeOptions, PtpNode, Rogue, RogueAttack, Role, SigningConfig,
-    VerificationPolicy,
+    ClockEvent, EPOCH, NodeClockOptions, NodeOptions, PtpNode, Rogue, RogueAttack, Role,
+    SigningConfig, VerificationPolicy,
 };
-use timeloom_scenario::{Plan, Ptp, PtpAttack, PtpClock, PtpPolicy, PtpRogue, PtpSecurity};
+use timeloom_scenario::{
+    Host, Plan, Ptp, PtpAttack, PtpClock, PtpPolicy, PtpRogue, PtpSecurity, Simulated,
+};
 use timeloom_time::{Duration, Instant, Utc, Virtual};
 use timeloom_wire::tlv::Suite;
 use timeloom_wire::{ClockIdentity, TimeInterval};
@@ -32,10 +36,11 @@ pub(crate) struct PtpClocks {
 impl PtpClocks {
     /// Attaches the plan's clocks to the nodes of `world` that `is_here` selects. Clocks at other
     /// nodes belong to other engines. `start` is true time at virtual time zero, as hosts see it;
-    /// the clocks start at the virtual instant `begins`.
+    /// the clocks start at the virtual instant `begins`. `real` lists the clocks of real programs.
     pub(crate) fn start(
         plan: &Plan,
         nodes: &[(String, Node)],
+        real: &[RealClock],
         (world, is_here): (&mut World, impl Fn(Node) -> bool),
         (start, begins): (Instant<Utc>, Instant<Virtual>),
         note: impl Fn(&Note) + Send + 'static,
@@ -52,11 +57,12 @@ impl PtpClocks {
         let roles = nodes
             .iter()
             .map(|(name, node)| (*node, network.clocks[name].role));
-        let roles: Vec<_> = roles.collect();
+        // The keys of real clocks follow those of the model's clocks.
+        let roles: Vec<_> = roles.chain(real.iter().map(|(_, clock)| *clock)).collect();
         let mut keys = keys_of(plan, &network.ptp, world, &roles, start)?.into_iter();
-        let names = nodes
-            .iter()
-            .map(|(name, node)| (PtpNode::identity_at(world, *node), name.clone()));
+        let named = nodes.iter().map(|(name, node)| (name, *node));
+        let named = named.chain(real.iter().map(|(name, (node, _))| (name, *node)));
+        let names = named.map(|(name, node)| (PtpNode::identity_at(world, node), name.clone()));
         let names = Names(names.collect());
         for (name, node) in nodes {
             let mut options = options_of(plan, name, &network.clocks[name], profile, start);
@@ -159,6 +165,70 @@ impl Names {
 }
 
 /// Returns the keys of all clocks, in the order of `clocks`; none if no clock signs.
+/// Real clock among those of the model: the name of its host, its node and its role.
+pub(crate) type RealClock = (String, (Node, Role));
+
+/// Returns the hosts whose programs are clocks among those of the model.
+pub(crate) fn real_clocks(plan: &Plan, simulated: &Simulated) -> Vec<RealClock> {
+    let hosts = plan.system.hosts.iter();
+    let clock = |(name, host): (&String, &Host)| {
+        Some((name.clone(), (*simulated.nodes.get(name)?, host.ptp?)))
+    };
+    hosts.filter_map(clock).collect()
+}
+
+/// Writes the keys of the real clocks on the hosts of `part`, each into a directory that `make`
+/// creates for its host. `plan` is the plan of the whole run.
+pub(crate) fn export_keys(
+    (plan, part): (&Plan, &Plan),
+    simulated: &Simulated,
+    start: Instant<Utc>,
+    make: impl Fn(&str) -> Result<PathBuf, RunError>,
+) -> Result<(), RunError> {
+    let (real, world) = (real_clocks(plan, simulated), &simulated.world);
+    let network = plan.network.as_ref().filter(|_| !real.is_empty());
+    let Some((network, signing)) =
+        network.and_then(|network| Some((network, signing_of(plan, &network.ptp, start)?)))
+    else {
+        return Ok(());
+    };
+    let of_model = simulated.clocks.iter();
+    let of_model = of_model.map(|(name, node)| (name.clone(), (*node, network.clocks[name].role)));
+    let clocks: Vec<RealClock> = of_model.chain(real.iter().cloned()).collect();
+    let roles: Vec<_> = clocks.iter().map(|(_, clock)| *clock).collect();
+    let secrets = signing.secrets(world, &roles).into_iter().zip(&clocks);
+    let mut random = SplitMix64(seed_of(plan.seed, "network.ptp.authority"));
+    let mut authority = [0; 32];
+    for part in authority.chunks_exact_mut(8) {
+        part.copy_from_slice(&random.next_u64().to_be_bytes());
+    }
+    let keys = ExportedKeys {
+        suite: signing.suite,
+        epoch: EPOCH,
+        authority,
+        clocks: secrets
+            .map(|(secret, (name, _))| ExportedClock {
+                name: name.clone(),
+                clock: secret.clock,
+                index: secret.index,
+                octets: secret.octets,
+                ports: secret.ports,
+                grandmaster: secret.grandmaster,
+            })
+            .collect(),
+    };
+    let here = |own: &&ExportedClock| {
+        let is_real = real.iter().any(|(name, _)| *name == own.name);
+        is_real && part.system.hosts.contains_key(&own.name)
+    };
+    for own in keys.clocks.iter().filter(here) {
+        let written = keys.write(&make(&own.name)?, own);
+        written
+            .map_err(|error| RunError::Start(format!("the PTP keys of {}: {error}", own.name)))?;
+    }
+    Ok(())
+}
+
 fn keys_of(
     plan: &Plan,
     ptp: &Ptp,
@@ -166,8 +236,17 @@ fn keys_of(
     clocks: &[(Node, Role)],
     epoch: Instant<Utc>,
 ) -> Result<Vec<Security>, RunError> {
+    let Some(signing) = signing_of(plan, ptp, epoch) else {
+        return Ok(Vec::new());
+    };
+    let keys = signing.keys(world, clocks);
+    keys.map_err(|error| RunError::Plan(format!("keys for PTP clocks: {error}")))
+}
+
+/// Returns how clocks sign; `None` if they do not.
+fn signing_of(plan: &Plan, ptp: &Ptp, epoch: Instant<Utc>) -> Option<SigningConfig> {
     let suite = match ptp.security {
-        PtpSecurity::None => return Ok(Vec::new()),
+        PtpSecurity::None => return None,
         PtpSecurity::Ed25519 => Suite::Ed25519,
         PtpSecurity::Bls => Suite::Bls,
         PtpSecurity::BlsOnce => Suite::BlsOnce,
@@ -177,14 +256,12 @@ fn keys_of(
         PtpPolicy::Monitor => VerificationPolicy::Monitor,
     };
     let seed = seed_of(plan.seed, "network.ptp.security");
-    let signing = SigningConfig {
+    Some(SigningConfig {
         suite,
         policy,
         seed,
         epoch,
-    };
-    let keys = signing.keys(world, clocks);
-    keys.map_err(|error| RunError::Plan(format!("keys for PTP clocks: {error}")))
+    })
 }
 
 fn rogue_of(rogue: PtpRogue) -> Rogue {

@@ -206,6 +206,9 @@ impl Network {
             for plug in plugs(engine, around.fabric)? {
                 let joined = portals.join(plug.node, &plug.name, plug.port, Default::default());
                 joined.map_err(failed)?;
+                if let Some(card) = around.cards.get(&plug.name) {
+                    portals.stamp(plug.node, Arc::clone(card));
+                }
                 let station = around.fabric.station(&plug.name);
                 let is_host = plug.sort == Sort::Tap && plan.time.skips();
                 let detection = station.filter(|_| is_host).map(LossDetection::of);

@@ -58,14 +58,14 @@ pub use cycles::CyclesFault;
 pub use error::{Mistake, ScenarioErrors};
 pub use places::Places;
 pub use plan::{
-    AgentPlace, Attack, AttackAction, CLOCK_SIGNALS, Capture, Check, ClockSpec, Condition,
-    ContainerMount, ContainerSpec, Cycles, Device, Discipline, EngineFailure, EngineMode, Engines,
-    Event, Generate, Host, Link, LinkName, LinkState, MachineProfile, MachineSpec, Medium, Mode,
-    Named, Network, OpenFlow, PTP_SIGNALS, Panel, PanelSignal, Part, Placement, Plan, Plant,
-    Program, Protocol, Ptp, PtpAttack, PtpClock, PtpPolicy, PtpProfile, PtpRogue, PtpSecurity,
-    Record, Reference, Register, Results, SCHEMA, Service, ServiceKind, ServingHost, Shape,
-    Simulation, Stepping, System, TIMELINE_SIGNALS, Temperature, Time, TimelineSpec, Traffic,
-    TrafficKind, TrafficModel, TunnelEnd, Wire, WireChange,
+    AgentPlace, Attack, AttackAction, CARD_SIGNALS, CLOCK_SIGNALS, Capture, Check, ClockSpec,
+    Condition, ContainerMount, ContainerSpec, Cycles, Device, Discipline, EngineFailure,
+    EngineMode, Engines, Event, Generate, Host, Link, LinkName, LinkState, MachineProfile,
+    MachineSpec, Medium, Mode, Named, Network, OpenFlow, PTP_SIGNALS, Panel, PanelSignal, Part,
+    Placement, Plan, Plant, Program, Protocol, Ptp, PtpAttack, PtpClock, PtpPolicy, PtpProfile,
+    PtpRogue, PtpSecurity, Record, Reference, Register, Results, SCHEMA, Service, ServiceKind,
+    ServingHost, Shape, Simulation, Stepping, System, TIMELINE_SIGNALS, Temperature, Time,
+    TimelineSpec, Traffic, TrafficKind, TrafficModel, TunnelEnd, Wire, WireChange,
 };
 pub use schema::json_schema;
 pub use simulated::{

@@ -34,8 +34,8 @@ pub use lookup::{
     rows,
 };
 pub use named::{
-    IOCTLS, Ioctl, SOCKET_OPTIONS, SocketOption, TCP_CONGESTION, TCP_KEEPIDLE, TERMINAL_INPUT,
-    TerminalWait,
+    CARD_IOCTLS, IOCTLS, Ioctl, SOCKET_OPTIONS, SocketOption, TCP_CONGESTION, TCP_KEEPIDLE,
+    TERMINAL_INPUT, TerminalWait,
 };
 pub use service::SupervisorService;
 pub use table::{CALLS, NEWEST};

@@ -77,7 +77,7 @@ pub const MAGIC: u32 = u32::from_le_bytes(*b"TLCP");
 
 /// Version of the page's layout. Incremented whenever the layout changes; the image and the
 /// supervisor must agree.
-pub const ABI_VERSION: u32 = 9;
+pub const ABI_VERSION: u32 = 10;
 
 /// Offset of [`ClockPage::host`] in the page, in bytes.
 pub const HOST_OFFSET: usize = 152;
@@ -143,6 +143,9 @@ pub struct ClockPage<S: Scale> {
     /// the session, as the kernel dates files, in nanoseconds since 1970. The kernel may have set
     /// any date after it. 0 in all other sessions.
     pub dates_from_ns: AtomicI64,
+    /// 1 if the host has a network card of the model, whose clock stamps frames. Does not change
+    /// while the host has programs.
+    pub card: AtomicU64,
     /// Recent past of the page's clock: one line between any two of its changes.
     pub past: Past<S>,
     /// Scale of the time; occupies no byte of the page.

@@ -123,6 +123,12 @@ impl<S: Scale> ClockPage<S> {
         self.counter.load(Relaxed) == RELEASED
     }
 
+    /// Returns true if the host has a network card of the model.
+    #[inline(always)]
+    pub fn has_card(&self) -> bool {
+        self.card.load(Relaxed) != 0
+    }
+
     /// Closes the window, computes the new map by `next` from the map in force and the present
     /// counter, publishes the new map and opens the window.
     ///

@@ -94,6 +94,7 @@ fn new_page() -> ClockPage<PageTime> {
         computed: AtomicU64::new(0),
         next_signal_ns: Default::default(),
         dates_from_ns: Default::default(),
+        card: Default::default(),
         copies: [copy(), copy()],
         past: Past::default(),
         scale: std::marker::PhantomData,

@@ -31,6 +31,7 @@ struct Aggregate {
     /// Offload data of the train, or of its only segment.
     offload: OffloadedWork,
     at: Instant<Virtual>,
+    first_bit: Instant<Virtual>,
     /// Number of payload bytes in each segment except the last.
     each: usize,
     /// Number of frames of the model that this train contains.
@@ -116,6 +117,7 @@ impl Joiner {
         held.finish();
         let frame = Frame {
             at: held.at,
+            first_bit: held.first_bit,
             head: &held.head,
             rest: &held.payload,
             offload: held.offload,
@@ -244,6 +246,7 @@ impl Aggregate {
         self.payload.extend_from_slice(parts.payload);
         self.offload = frame.offload;
         self.at = frame.at;
+        self.first_bit = frame.first_bit;
         self.each = parts.each;
         self.frames = 1;
         self.complete = parts.ends();

@@ -19,6 +19,9 @@
 //! **Links to other machines** ([`Tunnels`]) carry frames of the kernel's network without a model.
 //! They stop when the clock stops.
 //!
+//! **Network cards** ([`StampLog`]) stamp frames at the instants of the model at which their first
+//! bits pass.
+//!
 //! **Several engines** ([`peering`]) simulate one network together, either in step or at the pace of
 //! one clock.
 //!
@@ -39,6 +42,7 @@ mod port;
 mod portals;
 mod repair;
 mod segment;
+mod stamps;
 mod streams;
 mod tap;
 mod timing;
@@ -57,6 +61,7 @@ pub use packet::{PacketOptions, PacketPort};
 pub use port::{Port, ReceiveResult, TxStatus};
 pub use portals::{PortReport, Portals};
 pub use segment::segments;
+pub use stamps::StampLog;
 pub use streams::TurnStreams;
 pub use tap::Tap;
 pub use timeloom_engine::Awake;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use timeloom_fabric::{LossDetection, LossState};
 use timeloom_net::{Acknowledgement, Frame, Node, SentSegment, TcpTimerStats};
@@ -10,7 +11,7 @@ use timeloom_time::{Duration, Instant, Wall};
 
 use crate::join::Joiner;
 use crate::repair::Repairs;
-use crate::{FrameFilter, Port, PortalError, ReceiveResult, TxStatus};
+use crate::{FrameFilter, Port, PortalError, ReceiveResult, StampLog, TxStatus};
 
 /// Statistics of a portal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,6 +56,8 @@ pub(crate) struct Attachment {
     joiner: Joiner,
     pub(crate) joins: bool,
     pub(crate) report: PortReport,
+    /// Network card that stamps the frames; `None` if the host has none.
+    pub(crate) card: Option<Arc<StampLog>>,
     repairs: Repairs,
     /// Loss detection of the kernel behind the portal; `None` if the network does not wait for it.
     detection: Option<LossDetection>,
@@ -83,7 +86,8 @@ impl Attachment {
             return;
         }
         let (port, report) = (&mut self.port, &mut self.report);
-        let mut send = |frame: &Frame<'_>, frames| send(&mut **port, report, frame, frames);
+        let card = self.card.as_deref();
+        let mut send = |frame: &Frame<'_>, frames| send(&mut **port, card, report, frame, frames);
         if self.joins {
             self.joiner.add(frame, send);
         } else {
@@ -152,8 +156,9 @@ impl Attachment {
     /// Ends an iteration by sending the frames that are held.
     pub(crate) fn flush(&mut self) {
         let (port, report) = (&mut self.port, &mut self.report);
+        let card = self.card.as_deref();
         self.joiner
-            .flush(|frame, frames| send(&mut **port, report, frame, frames));
+            .flush(|frame, frames| send(&mut **port, card, report, frame, frames));
         if self.port.flush().is_err() {
             self.report.gone = true;
         }
@@ -176,8 +181,20 @@ const LATE: Duration = Duration::from_ms(500);
 const MISSED: usize = 1 << 16;
 
 /// Sends a frame that was joined from `frames` frames of the model.
-fn send(port: &mut dyn Port, report: &mut PortReport, frame: &Frame<'_>, frames: u64) {
-    match port.send(frame) {
+fn send(
+    port: &mut dyn Port,
+    card: Option<&StampLog>,
+    report: &mut PortReport,
+    frame: &Frame<'_>,
+    frames: u64,
+) {
+    let sent = match card {
+        None => port.send(frame),
+        Some(card) => card.deliver(frame.first_bit, [frame.head, frame.rest], || {
+            port.send(frame)
+        }),
+    };
+    match sent {
         Ok(TxStatus::Done) => {
             report.sent += 1;
             report.sent_bytes += (frame.head.len() + frame.rest.len()) as u64;
@@ -221,6 +238,7 @@ impl Portals {
             joins: false,
             repairs: Repairs::default(),
             detection: None,
+            card: None,
             undecided: BTreeMap::new(),
             report: PortReport {
                 name: name.to_owned(),
@@ -228,6 +246,13 @@ impl Portals {
             },
         });
         Ok(())
+    }
+
+    /// Gives host `node` a network card that stamps frames.
+    pub fn stamp(&mut self, node: Node, card: Arc<StampLog>) {
+        if let Some(attachment) = self.0.iter_mut().find(|it| it.node == node) {
+            attachment.card = Some(card);
+        }
     }
 
     /// Lets the network wait until the kernel behind the portal of host `node` has decided which

@@ -126,6 +126,7 @@ impl Tap {
         segments(frame, &mut Vec::new(), |bytes| {
             let whole = Frame {
                 at: frame.at,
+                first_bit: frame.first_bit,
                 head: bytes,
                 rest: &[],
                 offload: OffloadedWork::default(),

@@ -14,6 +14,8 @@
 
 mod agreed;
 mod calibration;
+mod card;
+mod cards;
 mod file_dates;
 mod history;
 mod host;
@@ -41,6 +43,9 @@ use crate::error::GuestError;
 use crate::linux::memory::PageMapping;
 pub(crate) use calibration::Counter;
 use calibration::{Calibration, TscLine};
+pub(crate) use card::Card;
+pub use card::{CardOptions, FrameStamps};
+pub use cards::CardReading;
 use file_dates::FileDates;
 use history::History;
 pub use history::Reckoning;

@@ -52,11 +52,12 @@ impl Guest {
 
     /// Returns the condition that replaces the call's usual one in guests of this kind; `None` if
     /// there is none.
-    fn instead(self, call: &Call) -> Option<CallCondition> {
+    fn instead(self, call: &Call, has_card: bool) -> Option<CallCondition> {
         let emulates = matches!(self, Self::EmulatingTsc | Self::EmulatingAndDating);
         let dates = matches!(self, Self::DatingFiles | Self::EmulatingAndDating);
         let emulating = call.emulating_tsc.filter(|_| emulates);
-        emulating.or(call.file_times.filter(|_| dates))
+        let carded = call.with_card.filter(|_| has_card);
+        emulating.or(call.file_times.filter(|_| dates)).or(carded)
     }
 }
 
@@ -68,11 +69,12 @@ struct Entry {
 }
 
 /// Returns the calls that a guest's filter treats, in the order of its checks.
-fn entries(guest: Guest) -> Vec<Entry> {
+fn entries(guest: Guest, has_card: bool) -> Vec<Entry> {
     let usual = calls()
-        .filter(|call| guest.instead(call).is_none())
+        .filter(|call| guest.instead(call, has_card).is_none())
         .filter_map(|call| Some((call, call.treatment?, call.when)));
-    let instead = calls().filter_map(|call| Some((call, Treatment::Trap, guest.instead(call)?)));
+    let instead =
+        calls().filter_map(|call| Some((call, Treatment::Trap, guest.instead(call, has_card)?)));
     let all = usual.chain(instead);
     all.filter_map(|(call, treatment, when)| {
         let number = call.number()?;
@@ -85,9 +87,16 @@ fn entries(guest: Guest) -> Vec<Entry> {
     .collect()
 }
 
-/// Returns the BPF program for `seccomp(SECCOMP_SET_MODE_FILTER)`.
+/// Returns the BPF program for `seccomp(SECCOMP_SET_MODE_FILTER)`, for a guest on a host without a
+/// network card of the model.
 pub(crate) fn program(guest: Guest) -> Vec<sock_filter> {
-    let entries = entries(guest);
+    program_on(guest, false)
+}
+
+/// Returns the BPF program like [`program`], for a guest whose host may have a network card of the
+/// model.
+pub(crate) fn program_on(guest: Guest, has_card: bool) -> Vec<sock_filter> {
+    let entries = entries(guest, has_card);
     let mut steps = vec![
         Step::Load(ARCHITECTURE),
         Step::IfEqual(AUDIT_ARCH, NATIVE),
@@ -109,7 +118,8 @@ pub(crate) fn program(guest: Guest) -> Vec<sock_filter> {
     search(&mut steps, beyond, REFUSE);
     for (index, entry) in entries.iter().enumerate() {
         steps.push(Step::Mark(FIRST_CALL + index as Label));
-        condition(&mut steps, entry.when, label_of(entry.treatment, guest));
+        let label = label_of(entry.treatment, guest);
+        condition(&mut steps, entry.when, label, has_card);
         // A call with two treatments has two adjacent entries; this is the first of them.
         if entries
             .get(index + 1)
@@ -140,7 +150,7 @@ pub(crate) fn release_program() -> Vec<sock_filter> {
         Step::Mark(NATIVE),
         Step::Load(NUMBER),
     ];
-    let asked = entries(Guest::Registered).into_iter().filter(
+    let asked = entries(Guest::Registered, false).into_iter().filter(
         |entry| matches!(entry.treatment, Treatment::Ask(service) if !service.outlasts_session()),
     );
     let asked: Vec<Entry> = asked.collect();
@@ -151,7 +161,7 @@ pub(crate) fn release_program() -> Vec<sock_filter> {
     );
     for (index, entry) in asked.iter().enumerate() {
         steps.push(Step::Mark(FIRST_CALL + index as Label));
-        condition(&mut steps, entry.when, TRAPPED);
+        condition(&mut steps, entry.when, TRAPPED, false);
         steps.push(Step::Return(libc::SECCOMP_RET_ALLOW));
     }
     unless_inside(&mut steps, TRAPPED, TRAP);

@@ -12,7 +12,7 @@
 //!   the vDSO;
 //! - `register`: the same for a running program;
 //! - `supervise`: answers the filter's requests, interrupts threads that wait too long, skips time;
-//! - `timers`, `phc`, `time_files`: timers, hardware clocks, and `/proc/uptime` and `/proc/stat`,
+//! - `timers`, `phc`, `card`, `time_files`: timers, hardware clocks, network cards of the model, and `/proc/uptime` and `/proc/stat`,
 //!   which the supervisor answers by the clock of a guest's host;
 //! - `freeze`: stops and continues the processes;
 //! - `names`: finding a session from outside; `leftovers`: removing the objects of a dead session;
@@ -22,6 +22,7 @@
 //! The crate does not know about scenarios, networks or plants.
 
 mod arch;
+mod card;
 mod clock;
 mod control;
 mod enter;
@@ -41,8 +42,9 @@ mod time_files;
 mod timers;
 
 pub use clock::{
-    ChangeKind, Clock, ClockOptions, Compute, ErrorEstimate, FileTimes, Host, HostChange,
-    HostOptions, HostReading, HostTimeState, Mark, ProcFiles, Reckoning, TrueTime, Tsc,
+    CardOptions, CardReading, ChangeKind, Clock, ClockOptions, Compute, ErrorEstimate, FileTimes,
+    FrameStamps, Host, HostChange, HostOptions, HostReading, HostTimeState, Mark, ProcFiles,
+    Reckoning, TrueTime, Tsc,
 };
 pub use control::{
     Cause, ComponentText, ControlError, Controlled, EnterCommand, EnteredCommand, EventOrigin,

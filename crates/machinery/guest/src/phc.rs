@@ -55,6 +55,65 @@ pub(crate) fn translate_stamps(
     asker.write_all(stamps, &bytes).map(|()| 0)
 }
 
+/// Executes an `ioctl` that compares the clock of the asker's network card with the host's clocks.
+/// All readings of a sample are of one instant.
+///
+/// # Errors
+/// Fails with EINVAL for more samples than the kernel admits, or for an unknown system clock; with
+/// ENOTTY for another command; with EFAULT.
+pub(crate) fn sample_card(
+    clock: &Clock,
+    asker: &Asker<'_>,
+    command: u32,
+    stamps: Alleged<u8>,
+) -> Result<i64, i32> {
+    let layout = Layout::of(command).ok_or(libc::ENOTTY)?;
+    let mut bytes = vec![0; layout.bytes()];
+    asker.read_all(stamps, &mut bytes)?;
+    let word = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+    let samples = word(0) as usize;
+    let id = match layout {
+        Layout::Threes => word(4).cast_signed(),
+        Layout::Alternating | Layout::Precise => libc::CLOCK_REALTIME,
+    };
+    let is_known = [
+        libc::CLOCK_REALTIME,
+        libc::CLOCK_MONOTONIC,
+        libc::CLOCK_MONOTONIC_RAW,
+    ]
+    .contains(&id);
+    if !is_known || samples > MOST_SAMPLES && !matches!(layout, Layout::Precise) {
+        return Err(libc::EINVAL);
+    }
+    let sample = || clock.card_sample(asker.host(), id).ok_or(libc::ENOTTY);
+    let mut into = Stamps(&mut bytes);
+    match layout {
+        Layout::Precise => {
+            let sample = sample()?;
+            into.set(0, sample.card_ns);
+            into.set(1, sample.system_ns);
+            into.set(2, sample.raw_ns);
+        }
+        Layout::Alternating => {
+            for at in (0..samples).map(|index| HEAD + 2 * index) {
+                let sample = sample()?;
+                into.set(at, sample.system_ns);
+                into.set(at + 1, sample.card_ns);
+            }
+            into.set(HEAD + 2 * samples, sample()?.system_ns);
+        }
+        Layout::Threes => {
+            for at in (0..samples).map(|index| HEAD + 3 * index) {
+                let sample = sample()?;
+                into.set(at, sample.system_ns);
+                into.set(at + 1, sample.card_ns);
+                into.set(at + 2, sample.system_ns);
+            }
+        }
+    }
+    asker.write_all(stamps, &bytes).map(|()| 0)
+}
+
 /// Conversion of the machine's instants to the session's. All values are in nanoseconds; `wall_ns`
 /// is the machine's CLOCK_MONOTONIC.
 trait Scales {

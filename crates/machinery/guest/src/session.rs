@@ -16,7 +16,9 @@ use std::time::Duration as StdDuration;
 use timeloom_time::{Instant, Virtual};
 use tracing::{debug, debug_span};
 
-use crate::clock::{Clock, ClockOptions, Host, HostOptions, ProcFiles};
+use crate::clock::{
+    Card, CardOptions, Clock, ClockOptions, FrameStamps, Host, HostOptions, ProcFiles,
+};
 use crate::enter::guest::Guest;
 use crate::enter::launch::{Conditions, launch};
 use crate::enter::spec::CommandSpec;
@@ -207,6 +209,28 @@ impl Session {
         Ok(host)
     }
 
+    /// Gives a host at a simulated network a network card with a clock. `stamps` knows when frames
+    /// pass the card. Programs that are started afterwards see the card.
+    ///
+    /// # Errors
+    /// Fails if the host has a card already, or the kernel refuses a file.
+    pub fn add_card(
+        &self,
+        host: &Host,
+        options: &CardOptions,
+        stamps: Arc<dyn FrameStamps>,
+    ) -> Result<(), GuestError> {
+        let card = Card::new(stamps);
+        let card = card.map_err(GuestError::system("making the clock of a network card"))?;
+        if !host.set_card(card) {
+            let name = host.name();
+            let message = format!("host {name} has a network card already");
+            return Err(GuestError::Usage(message));
+        }
+        self.clock.add_card(host, options);
+        Ok(())
+    }
+
     /// Returns the host of programs for which none is selected.
     pub fn own_host(&self) -> Arc<Host> {
         let hosts = self.hosts.lock();
@@ -236,6 +260,7 @@ impl Session {
         let how = Conditions {
             emulates_tsc: self.clock.emulates_tsc(),
             dates_files: self.clock.dates_files(),
+            has_card: host.card().is_some(),
             view,
             fails: &|pid| newcomers().retain(|&other| other != pid),
             warn: &self.supervisor.warn,

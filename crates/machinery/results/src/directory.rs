@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use timeloom_time::{Instant, Utc};
 
 use crate::documents::JSON_BYTES;
-use crate::folders::{PYTHON, TIMELINES};
+use crate::folders::{PTP_KEYS, PYTHON, TIMELINES};
 use crate::parquet_file::TableWriter;
 use crate::place;
 use crate::recorder::lock_journal;
@@ -488,7 +488,7 @@ const LAST_BYTES: u64 = 16 * 1024;
 const FOLDERS: [&str; 4] = ["net", "logs", "inputs", "journal"];
 
 /// Folders in which programs write.
-const GIVEN: [&str; 3] = [place::FILES, PYTHON, TIMELINES];
+const GIVEN: [&str; 4] = [place::FILES, PYTHON, TIMELINES, PTP_KEYS];
 
 const TABLES: [&str; 4] = [
     SignalRow::TABLE,

@@ -49,6 +49,18 @@ impl RunDirectory {
         self.absolute(&folder)
     }
 
+    /// Creates `ptp-keys/HOST/` for the keys of a host's PTP programs. Returns the folder's absolute
+    /// path.
+    ///
+    /// # Errors
+    /// Fails if another entry has the name of a folder.
+    pub fn make_ptp_keys(&self, host: &str) -> Result<PathBuf, ResultsError> {
+        let folder = format!("{PTP_KEYS}/{}", stem(host));
+        self.tree.make_folder(PTP_KEYS)?;
+        self.tree.make_folder(&folder)?;
+        self.absolute(&folder)
+    }
+
     /// Opens the page of a host's timeline; `None` if the daemon has not created it yet.
     ///
     /// # Errors
@@ -100,6 +112,8 @@ fn timelines_of(host: &str) -> String {
 
 pub(crate) const PYTHON: &str = "python";
 pub(crate) const TIMELINES: &str = "timelines";
+/// Folder of the keys of PTP programs.
+pub(crate) const PTP_KEYS: &str = "ptp-keys";
 
 /// Suffix of the name of a timeline's journal.
 pub const TIMELINE_JOURNAL: &str = ".journal";

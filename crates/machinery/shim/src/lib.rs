@@ -59,6 +59,7 @@ mod abi;
 mod aio;
 mod arch;
 mod bpf;
+mod card;
 mod clock;
 mod confined;
 mod cpu;

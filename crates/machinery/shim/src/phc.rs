@@ -4,7 +4,7 @@
 //! session's time at those instants. It converts the device's reading to true virtual time, and the
 //! readings of the machine's clocks to the clocks of this host.
 
-use timeloom_abi::calls::ImageCall;
+use timeloom_abi::calls::{CARD_IOCTLS, ImageCall};
 
 use crate::abi::{NS_PER_S, Timespec};
 use crate::clock::{monotonic_ns, page};
@@ -20,6 +20,9 @@ pub(crate) fn clock_gettime(id: u32, out: *mut Timespec) -> isize {
     let before_ns = monotonic_ns();
     // SAFETY: the kernel checks the pointer.
     let result = unsafe { syscall(nr::CLOCK_GETTIME, [id as usize, out as usize, 0, 0, 0, 0]) };
+    if result == errno::EINVAL && page().has_card() {
+        return crate::card::clock_gettime(id, out);
+    }
     if result != 0 || page().is_released() {
         return result;
     }
@@ -40,12 +43,20 @@ pub(crate) fn clock_gettime(id: u32, out: *mut Timespec) -> isize {
 /// Handles `ioctl(fd, command, argument)` for the commands that compare a hardware clock with the
 /// machine's clocks.
 pub(crate) fn ioctl(args: [usize; 6]) -> isize {
+    if page().has_card()
+        && let Some(result) = crate::card::ioctl(args)
+    {
+        return result;
+    }
     // SAFETY: the program's own call; the kernel checks the pointer.
     let result = unsafe { syscall(nr::IOCTL, args) };
     if result < 0 {
         return result;
     }
     let (command, stamps) = (args[1] as u32, args[2]);
+    if CARD_IOCTLS.contains(&command) {
+        return result;
+    }
     match ask(ImageCall::PhcStamps { command, stamps }) {
         0 => result,
         // An error is better than the machine's time: programs have a fallback.

@@ -13,6 +13,8 @@ mod waiting;
 use timeloom_abi::calls::Extra;
 
 use crate::abi::MessageHeader;
+use crate::card::{self, Message};
+use crate::clock::page;
 use crate::extra::install;
 use crate::stamps::translate;
 use crate::sys::{errno, nr, syscall};
@@ -28,6 +30,9 @@ pub(crate) fn setsockopt(args: [usize; 6]) -> isize {
     if !install(extra) {
         return errno::ENOPROTOOPT;
     }
+    if matches!(args[2] as i32, SO_TIMESTAMPING | SO_TIMESTAMPING_NEW) && page().has_card() {
+        return card::set_stamping(args);
+    }
     // SAFETY: the kernel checks the pointer.
     unsafe { syscall(nr::SETSOCKOPT, args) }
 }
@@ -41,8 +46,9 @@ pub(crate) fn recvmsg(args: [usize; 6]) -> isize {
         unsafe { syscall(nr::RECVMSG, args) }
     });
     if result >= 0 {
+        let length = result as usize;
         // SAFETY: the kernel has just filled the header.
-        unsafe { translate(header) };
+        unsafe { translate(header, Message { fd, flags, length }) };
     }
     result
 }
@@ -55,8 +61,12 @@ pub(crate) fn receive_one(fd: usize, message: usize, flags: usize) -> isize {
         unsafe { syscall(nr::RECVMMSG, args) }
     });
     if result > 0 {
-        // SAFETY: the kernel has just filled the message, which begins with the header.
-        unsafe { translate(message) };
+        let length = message.wrapping_add(size_of::<MessageHeader>()) as *const u32;
+        // SAFETY: the kernel has just filled the message: the header, and the length of the data.
+        unsafe {
+            let length = length.read_unaligned() as usize;
+            translate(message, Message { fd, flags, length });
+        }
     }
     result
 }
@@ -331,6 +341,8 @@ const MOST_PARTS: usize = 1024;
 /// incompletely.
 const FEW_PARTS: usize = 32;
 const SOL_SOCKET: usize = 1;
+const SO_TIMESTAMPING: i32 = 37;
+const SO_TIMESTAMPING_NEW: i32 = 65;
 const SO_RCVTIMEO: i32 = 20;
 const SO_SNDTIMEO: i32 = 21;
 const SO_RCVTIMEO_NEW: i32 = 66;

@@ -5,9 +5,11 @@
 //! therefore converts the stamps in the control buffer to the virtual CLOCK_REALTIME at the instant
 //! of the stamp.
 //!
-//! Stamps by a network card's own clock stay unchanged.
+//! Stamps by a real network card's own clock stay unchanged. A card of the model stamps frames on
+//! hosts that have one (`card.rs`).
 
 use crate::abi::{MessageHeader, NS_PER_S, Timespec};
+use crate::card::{self, Message};
 use timeloom_time::Instant;
 
 use crate::clock::{machine_realtime_ns, monotonic_ns, now_ns, page, realtime_ns_at};
@@ -78,7 +80,7 @@ const CLOSE_NS: u64 = 2_000;
 ///
 /// # Safety
 /// The kernel must have just filled the header at this address, with success.
-pub(crate) unsafe fn translate(header: usize) {
+pub(crate) unsafe fn translate(header: usize, received: Message) {
     // SAFETY: guaranteed by the caller.
     let header = unsafe { (header as *const MessageHeader).read_unaligned() };
     let end = header.control.wrapping_add(header.control_length);
@@ -95,7 +97,14 @@ pub(crate) unsafe fn translate(header: usize) {
                 SO_TIMESTAMP | SO_TIMESTAMP_NEW => 1_000,
                 SO_TIMESTAMPNS | SO_TIMESTAMPNS_NEW => 1,
                 // The first of three stamps is the kernel's; the others are a card's.
-                SO_TIMESTAMPING | SO_TIMESTAMPING_NEW => 1,
+                SO_TIMESTAMPING | SO_TIMESTAMPING_NEW => {
+                    if page().has_card() && length >= HEADER_BYTES + STAMPS_BYTES {
+                        let stamps = (at + HEADER_BYTES) as *mut [Timespec; 3];
+                        // SAFETY: the message holds at least these bytes.
+                        unsafe { card::complete(stamps, &header, received) };
+                    }
+                    1
+                }
                 _ => 0,
             };
             if unit_ns != 0 {
@@ -142,6 +151,7 @@ struct ControlHeader {
 }
 
 const HEADER_BYTES: usize = size_of::<ControlHeader>();
+const STAMPS_BYTES: usize = size_of::<[Timespec; 3]>();
 const SOL_SOCKET: i32 = 1;
 const SIOCGSTAMP: u32 = 0x8906;
 const SIOCGSTAMPNS: u32 = 0x8907;

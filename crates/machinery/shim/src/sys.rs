@@ -40,6 +40,7 @@ pub(crate) mod errno {
     pub(crate) const EBUSY: isize = -16;
     pub(crate) const ENFILE: isize = -23;
     pub(crate) const EMFILE: isize = -24;
+    pub(crate) const ENOTTY: isize = -25;
     pub(crate) const ENOSYS: isize = -38;
     pub(crate) const ENOPROTOOPT: isize = -92;
     pub(crate) const EOPNOTSUPP: isize = -95;

@@ -8,8 +8,8 @@ use crate::arch::Context;
 use crate::sys::{errno, syscall};
 use crate::verdict::{self, Verdict};
 use crate::{
-    aio, arch, clock, confined, cpu, cpu_timer, dates, files, futex, intercepted, ipc, memory,
-    poll, queues, select, signal, sleep, socket, stack, stamps, timerfd, wait,
+    aio, arch, card, clock, confined, cpu, cpu_timer, dates, files, futex, intercepted, ipc,
+    memory, poll, queues, select, signal, sleep, socket, stack, stamps, timerfd, wait,
 };
 
 /// Handles SIGSYS. The launcher installs this function with SA_SIGINFO, SA_ONSTACK, SA_NODEFER, a
@@ -128,6 +128,7 @@ fn dispatch(handler: Handler, call: usize, context: &mut Context) -> isize {
         Handler::IoGetevents => aio::io_getevents(args),
         Handler::IoPgetevents => aio::io_pgetevents(args),
         Handler::Ioctl => stamps::ioctl(args),
+        Handler::Open => card::open(call, args),
         Handler::IpcStatus => ipc::status(call, args),
         Handler::Sysinfo => queues::sysinfo(args),
         Handler::Times => cpu::times(args),

@@ -8,7 +8,8 @@
 //!
 //! Programs usually read a third kind of clock, that of a Linux kernel steered by `adjtimex`:
 //! [`kernel`]. It counts an oscillator with errors ([`host`]), on a host for which less time may
-//! pass than for other hosts ([`host_time_map`]).
+//! pass than for other hosts ([`host_time_map`]). The host's network card may have a clock, too
+//! ([`card`]).
 //!
 //! All code is free of input and output: instants, samples and randomness are arguments, and the
 //! result is an [`EstimatorAction`](timeline::EstimatorAction). So [`world`] can run a timeline on
@@ -29,6 +30,7 @@
     )
 )]
 
+pub mod card;
 pub mod counter;
 pub mod host;
 pub mod host_time_map;
@@ -42,5 +44,5 @@ pub mod timeline;
 pub mod world;
 
 pub use rate_error::{ParseRateError, RateError};
-pub use scale::{HostTime, Monotonic, Oscillation, TimelineTime};
+pub use scale::{CardTime, HostTime, Monotonic, Oscillation, TimelineTime};
 pub use timeloom_time::Core;

@@ -38,6 +38,15 @@ impl Scale for Monotonic {
     const NAME: &'static str = "monotonic";
 }
 
+/// Time that the clock of a network card shows. Programs may set it to any value; at the start it
+/// is civil time, plus the card's offset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CardTime {}
+
+impl Scale for CardTime {
+    const NAME: &'static str = "card";
+}
+
 /// Timeline: nanoseconds since the timeline's zero. The zero of a timeline that follows civil time
 /// is 1970-01-01T00:00:00 TAI, and leap seconds are not counted; [`crate::timeline::UtcView`]
 /// converts such a timeline to UTC. The timeline of a stamp is identified by an id in the stamp,

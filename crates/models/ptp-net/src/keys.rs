@@ -9,6 +9,7 @@ use timeloom_ptp::security::{
 };
 use timeloom_ptp::{RandomSource, SplitMix64};
 use timeloom_time::{Instant, Utc};
+use timeloom_wire::ClockIdentity;
 use timeloom_wire::tlv::{EntryForm, Suite};
 
 use crate::{PtpNode, Role};
@@ -29,33 +30,61 @@ pub struct SigningConfig {
 }
 
 /// Generation of the keys, which do not change during a run.
-const EPOCH: u8 = 1;
+pub const EPOCH: u8 = 1;
+
+/// Secret key of a clock, for a real program that takes part in the simulated network.
+#[derive(Clone, Copy, Debug)]
+pub struct ClockSecret {
+    /// Identity of the clock, derived from the MAC address of the node's first port.
+    pub clock: ClockIdentity,
+    /// Index of the clock in the ring.
+    pub index: u16,
+    /// Octets from which the key is derived.
+    pub octets: [u8; 32],
+    /// Number of the clock's ports.
+    pub ports: u8,
+    /// True if the clock may be grandmaster.
+    pub grandmaster: bool,
+}
 
 impl SigningConfig {
+    /// Returns the secret key of each clock, in the order of `clocks`.
+    pub fn secrets(&self, world: &World, clocks: &[(Node, Role)]) -> Vec<ClockSecret> {
+        let mut random = SplitMix64(self.seed);
+        let secret = |(index, (node, role)): (usize, &(Node, Role))| {
+            let ports = world.cables().filter(|cable| cable.from == *node).count();
+            let mut octets = [0; 32];
+            for part in octets.chunks_exact_mut(8) {
+                part.copy_from_slice(&random.next_u64().to_be_bytes());
+            }
+            ClockSecret {
+                clock: PtpNode::identity_at(world, *node),
+                index: member_index(index),
+                octets,
+                ports: u8::try_from(ports).unwrap_or(u8::MAX),
+                grandmaster: *role == Role::Grandmaster,
+            }
+        };
+        clocks.iter().enumerate().map(secret).collect()
+    }
+
     /// Returns the security data of each clock, with the public keys of all, in the order of
     /// `clocks`.
     ///
     /// # Errors
     /// Fails if a clock is listed twice.
     pub fn keys(&self, world: &World, clocks: &[(Node, Role)]) -> Result<Vec<Security>, KeyError> {
-        let mut random = SplitMix64(self.seed);
         let mut ring = KeyRing::default();
         let mut secrets = Vec::new();
-        for (index, (node, role)) in clocks.iter().enumerate() {
-            let ports = world.cables().filter(|cable| cable.from == *node).count();
-            let mut bytes = [0; 32];
-            for part in bytes.chunks_exact_mut(8) {
-                part.copy_from_slice(&random.next_u64().to_be_bytes());
-            }
-            let ports = u8::try_from(ports).unwrap_or(u8::MAX);
-            let secret = SecretKey::with_ports(self.suite, &bytes, ports);
+        for one in self.secrets(world, clocks) {
+            let secret = SecretKey::with_ports(self.suite, &one.octets, one.ports);
             secret.keep(Box::<MemoryLedger>::default());
             let member = RingMember {
-                clock: PtpNode::identity_at(world, *node),
-                index: member_index(index),
+                clock: one.clock,
+                index: one.index,
                 epoch: EPOCH,
                 key: secret.public(),
-                grandmaster: *role == Role::Grandmaster,
+                grandmaster: one.grandmaster,
             };
             ring.insert(member, &secret.prove())?;
             secrets.push(Arc::new(secret));

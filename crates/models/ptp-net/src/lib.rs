@@ -36,7 +36,7 @@ mod rogue;
 mod tally;
 
 pub use clock::{NodeClock, NodeClockOptions};
-pub use keys::{SigningConfig, VerificationPolicy};
+pub use keys::{ClockSecret, EPOCH, SigningConfig, VerificationPolicy};
 pub use node::{NodeOptions, ObserverCallback, PtpNode};
 pub use rogue::{Rogue, RogueAttack};
 pub use tally::{ClockCounters, ClockEvent, ClockViolation, SyncMeasurement};

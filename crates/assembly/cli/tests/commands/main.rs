@@ -2,6 +2,7 @@
 
 mod agents;
 mod agents_fail;
+mod card;
 mod check;
 mod chrony;
 mod compare;

@@ -24,7 +24,8 @@ use crate::simulated::{Network, Surroundings, built};
 use crate::testbed::{ControlEndpoint, ExecContext};
 use crate::verdict::Verdict;
 use crate::{
-    devices, hosts, inputs, machines, names, network, outputs, pause_bus, plants, timelines,
+    cards, devices, hosts, inputs, machines, names, network, outputs, pause_bus, plants,
+    ptp_clocks, timelines,
 };
 
 impl<'a> Run<'a> {
@@ -41,6 +42,7 @@ impl<'a> Run<'a> {
     ) -> Result<Self, RunError> {
         let session = session(plan, options)?;
         let hosts = hosts::add(plan, &session)?;
+        let cards = cards::add(plan, &session, &hosts)?;
         let keepers = timelines::prepare(plan, directory, &options.timeloom)?;
         let mut machines = machines::programs(plan);
         let mut containers = Containers::read(plan)?;
@@ -116,6 +118,11 @@ impl<'a> Run<'a> {
         let cubic = kernel_timers::start_cubic(plan);
         let fabric = Fabric::build(&spec)?;
         let simulated = built(whole.simulated())?;
+        if let Some(simulated) = &simulated {
+            ptp_clocks::export_keys((whole, plan), simulated, civil_start, |host| {
+                Ok(directory.make_ptp_keys(host)?)
+            })?;
+        }
         let names = names::Directory::of(whole, simulated.as_ref());
         let (identities, lack) = names::identities(plan, &names);
         manifest.degraded_modes.extend(lack);
@@ -148,6 +155,7 @@ impl<'a> Run<'a> {
             interrupted: &options.interrupted,
             membership,
             cubic: cubic.as_ref(),
+            cards: &cards,
         };
         let network = simulated.map(|simulated| Network::start(whole, simulated, &around));
         let mut network = network.transpose()?;

@@ -111,6 +111,7 @@ impl Engine<'_> {
         let clocks = PtpClocks::start(
             plan,
             &simulated.clocks,
+            &ptp_clocks::real_clocks(plan, simulated),
             (&mut world, |node| self.owns(node)),
             (pacing.civil_start, begins),
             outlets.note,

@@ -9,6 +9,7 @@ use timeloom_guest::Clock;
 use timeloom_results::RunDirectory;
 use timeloom_time::{Instant, Utc};
 
+use crate::cards::Cards;
 use crate::node::Membership;
 use crate::record::RunRecorder;
 use crate::verdict::Reporter;
@@ -31,4 +32,6 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) membership: &'a dyn Membership,
     /// CUBIC of the hosts' kernels, which follows the network's time.
     pub(crate) cubic: Option<&'a Arc<VirtualCubic>>,
+    /// Network cards of this node's hosts.
+    pub(crate) cards: &'a Cards,
 }

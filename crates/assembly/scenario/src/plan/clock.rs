@@ -10,12 +10,12 @@ use crate::table::table;
 use crate::words::CoreFrequency;
 
 table! {
-/// Clock of a host, which may be wrong. Programs of the host may steer and set it. Without this
-/// table, the clock shows true time until a program sets it.
+/// Clock of a host or of its network card, which may be wrong. Programs of the host may steer and
+/// set it. Without this table, the host's clock shows true time until a program sets it.
 #[noun = "a clock"]
 #[schema = "HostClock"]
 pub struct ClockSpec {
-    /// Initial offset of CLOCK_REALTIME from true time; positive means ahead.
+    /// Initial offset from true time of CLOCK_REALTIME, or of the card's clock; positive means ahead.
     pub offset: Duration = Duration::ZERO,
     /// Initial frequency error of the oscillator, as in `50 ppm`; positive means fast.
     pub frequency: RateError = RateError::default(),
@@ -88,3 +88,7 @@ pub const CLOCK_SIGNALS: [&str; 6] = [
     "clock.missing",
     "clock.core",
 ];
+
+/// Names of the recorded signals of a network card's clock, in `HOST.card.NAME`: its true error in
+/// seconds, and its true frequency error in ppm.
+pub const CARD_SIGNALS: [&str; 2] = ["card.offset", "card.frequency"];

@@ -25,7 +25,7 @@ mod timeline;
 use std::collections::BTreeMap;
 
 pub use changes::{AttackAction, Event, LinkState, WireChange};
-pub use clock::{CLOCK_SIGNALS, ClockSpec, Cycles, Temperature};
+pub use clock::{CARD_SIGNALS, CLOCK_SIGNALS, ClockSpec, Cycles, Temperature};
 pub use container::{ContainerMount, ContainerSpec};
 pub use engines::{EngineFailure, EngineMode, Engines};
 pub use events::{Attack, Capture, Check, Condition, LinkName};

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use timeloom_plant::modbus::{Encoding, Table};
+use timeloom_ptp::Role;
 use timeloom_time::Duration;
 
 use crate::plan::network::Wire;
@@ -85,6 +86,12 @@ pub struct Host {
     pub address: Addresses,
     /// Clock of the host. If left out, it shows true time.
     pub clock: Option<ClockSpec>,
+    /// Clock of the host's network card, which stamps the frames of a simulated network. Programs
+    /// find it as `/dev/ptp0`. If left out, the card has no clock.
+    pub card: Option<ClockSpec>,
+    /// Role of the host's PTP programs among the clocks of the network, if these sign. The programs
+    /// find their keys in the directory `TIMELOOM_PTP_KEYS`.
+    pub ptp: Option<Role>,
     /// Timelines that the host keeps, by name.
     pub timelines: Named<TimelineSpec> = Named::new(),
     /// Virtual machine on the host, which runs entirely in the session's time.

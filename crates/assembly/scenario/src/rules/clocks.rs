@@ -9,9 +9,15 @@ use super::{MachineChecks, Rules, at};
 pub(super) fn check(rules: &mut Rules<'_>, machine: MachineChecks) {
     let plan = rules.plan;
     let hosts = plan.system.hosts.iter();
-    let hosts = hosts.map(|(name, host)| (["system", "hosts", name, "clock"], &host.clock));
+    let hosts = hosts.flat_map(|(name, host)| {
+        [
+            (["system", "hosts", name, "clock"], &host.clock),
+            (["system", "hosts", name, "card"], &host.card),
+        ]
+    });
     let nodes = plan.network.iter().flat_map(|network| &network.clocks);
     let nodes = nodes.map(|(name, node)| (["network", "clocks", name, "clock"], &node.clock));
+    check_cards(rules);
     for (path, clock) in hosts.chain(nodes) {
         let Some(clock) = clock else { continue };
         let path = at(&[], path);
@@ -34,9 +40,10 @@ pub(super) fn check(rules: &mut Rules<'_>, machine: MachineChecks) {
         }
         if let Some(cycles) = &clock.cycles {
             let path = at(&path, ["cycles"]);
-            if path[0] == "network" {
-                let message = "only a host of `[system.hosts]` counts cycles";
-                let help = "a PTP clock of the model counts its oscillator: remove the table";
+            if path[0] == "network" || path.contains(&"card".to_owned()) {
+                let message = "only the clock of a host of `[system.hosts]` counts cycles";
+                let help = "a PTP clock of the model, and that of a network card, counts its \
+                            oscillator: remove the table";
                 rules.misplaced(&path, message, help);
             } else if rules.was_read(&["system", "hosts", "*", "clock"]) {
                 if cycles.cpufreq.is_some() && plan.time.compute == Compute::None {
@@ -74,6 +81,32 @@ pub(super) fn check(rules: &mut Rules<'_>, machine: MachineChecks) {
                     rules.broken(&at(&path, [key]), message, help);
                 }
             }
+        }
+    }
+}
+
+/// Checks that the hosts with a card are at a simulated network, whose engine runs here.
+fn check_cards(rules: &mut Rules<'_>) {
+    let plan = rules.plan;
+    let engines = plan.network.as_ref().and_then(|it| it.engines.as_ref());
+    for (name, host) in &plan.system.hosts {
+        if host.card.is_none() {
+            continue;
+        }
+        let path = at(&[], ["system", "hosts", name, "card"]);
+        if plan.is_real(name) {
+            let message = "a card stamps the frames of a simulated network, and this host is at a \
+                           network of the kernel";
+            let help = "add a table `[network]`, or remove this one";
+            rules.misplaced(&path, message, help);
+        } else if host.machine.is_some() {
+            let message = "a virtual machine has no network card with a clock";
+            let help = "remove the table";
+            rules.misplaced(&path, message, help);
+        } else if engines.is_some_and(|engines| engines.processes) {
+            let message = "engines that are processes do not tell a card when frames pass";
+            let help = "leave out `processes` under `network.engines`";
+            rules.misplaced(&path, message, help);
         }
     }
 }

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use timeloom_ptp::Role;
 
 use super::{Rules, at};
-use crate::plan::{CLOCK_SIGNALS, Check, Condition, Host, LinkName, PTP_SIGNALS, TIMELINE_SIGNALS};
+use crate::plan::{
+    CARD_SIGNALS, CLOCK_SIGNALS, Check, Condition, Host, LinkName, PTP_SIGNALS, TIMELINE_SIGNALS,
+};
 use crate::simulated::NETWORK;
 use crate::suggest;
 use crate::words::SignalName;
@@ -197,6 +199,22 @@ fn records(rules: &mut Rules<'_>) {
     }
 }
 
+/// Checks that a signal of a host's network card is recorded.
+fn of_card(rules: &mut Rules<'_>, (name, host): (&str, &Host), signal: &str, path: &[String]) {
+    if !CARD_SIGNALS.contains(&signal) {
+        let help = rules.hint(signal, "signal of a network card", CARD_SIGNALS);
+        rules.broken(
+            path,
+            format!("`{signal}` of `{name}` is not recorded"),
+            help,
+        );
+    } else if host.card.is_none() && !rules.may_exist(&["system", "hosts", name, "card"]) {
+        let message = format!("the network card of `{name}` has no clock");
+        let help = format!("add a table `[system.hosts.{name}.card]`; it may be empty");
+        rules.broken(path, message, help);
+    }
+}
+
 /// Checks that the signal named at `path` is recorded.
 pub(super) fn recorded(rules: &mut Rules<'_>, name: &SignalName, path: &[String]) {
     let plants = &rules.plan.simulation.plants;
@@ -212,6 +230,9 @@ pub(super) fn recorded(rules: &mut Rules<'_>, name: &SignalName, path: &[String]
         // Signals of a host are those of its timelines and of its clock.
         if let Some(rest) = signal.strip_prefix("timeline.") {
             return of_timeline(rules, (plant, host), rest, path);
+        }
+        if signal.starts_with("card.") {
+            return of_card(rules, (plant, host), signal, path);
         }
         let clock = host.clock.is_some() || rules.may_exist(&["system", "hosts", plant, "clock"]);
         if !CLOCK_SIGNALS.contains(&signal.as_str()) {

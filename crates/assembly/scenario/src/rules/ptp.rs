@@ -7,6 +7,7 @@ use super::{Rules, at};
 use crate::plan::{Ptp, PtpAttack, PtpClock, PtpSecurity};
 
 pub(super) fn check(rules: &mut Rules<'_>) {
+    real_clocks(rules);
     let Some(network) = &rules.plan.network else {
         return;
     };
@@ -34,6 +35,29 @@ pub(super) fn check(rules: &mut Rules<'_>) {
         if !(Duration::from_ns(1)..=Duration::from_ms(1)).contains(&clock.resolution) {
             let help = "a network card's counter has some nanoseconds: 1 ns … 1 ms";
             rules.broken(&path, "no clock has such a resolution", help);
+        }
+    }
+}
+
+/// Checks the roles of real clocks among those of the model.
+fn real_clocks(rules: &mut Rules<'_>) {
+    let plan = rules.plan;
+    let network = plan.network.as_ref();
+    let signed = network.is_some_and(|it| it.ptp.security != PtpSecurity::None);
+    for (name, host) in &plan.system.hosts {
+        let Some(role) = host.ptp else { continue };
+        let path = at(&[], ["system", "hosts", name, "ptp"]);
+        if role == Role::Transparent {
+            let help = "write `grandmaster`, `slave` or `monitor`";
+            rules.broken(&path, "a host has one port, so it forwards no time", help);
+        } else if plan.is_real(name) || !signed {
+            let message = "the host's PTP programs get keys of a network whose clocks sign";
+            let help = "set `security` under `[network.ptp]`, or leave out `ptp`";
+            rules.broken(&path, message, help);
+        } else if host.machine.is_some() || host.container.is_some() {
+            let message = "programs in a container or virtual machine do not see the keys";
+            let help = "leave out `ptp`, or run the programs on the host itself";
+            rules.broken(&path, message, help);
         }
     }
 }

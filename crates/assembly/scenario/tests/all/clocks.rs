@@ -127,3 +127,74 @@ fn time_can_be_signed_and_a_clock_be_a_rogue() {
         assert!(errors.contains(message), "{to}: {errors}");
     }
 }
+
+/// Scenario with two hosts whose cards have clocks, at a network whose clocks sign.
+const CARDS: &str = r#"schema = "timeloom/1"
+name = "cards"
+time = { duration = "10 s" }
+[network]
+ptp = { security = "ed25519" }
+engines = { parts = { west = ["a"], east = ["b"] }, mode = "free" }
+[system]
+links = [{ between = ["a", "b"], delay = "1 ms" }]
+[system.hosts.a]
+address = "10.1.0.1/24"
+card = {}
+[system.hosts.b]
+address = "10.1.0.2/24"
+card = { offset = "1 ms", frequency = "9 ppm" }
+ptp = "slave"
+[[check]]
+name = "close"
+assert = "max(b.card.offset) < 0.001"
+"#;
+
+#[test]
+fn network_cards_have_clocks_at_simulated_networks_only() {
+    let plan = parse(CARDS, "cards.toml", &[]).unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!(parse(&plan.to_toml(), "again.toml", &[]), Ok(plan.clone()));
+    for (change, to, message) in [
+        (
+            "b.card.offset",
+            "b.card.error",
+            "`card.error` of `b` is not recorded",
+        ),
+        (
+            "card = { offset = \"1 ms\", frequency = \"9 ppm\" }",
+            "",
+            "has no clock",
+        ),
+        ("9 ppm", "90000 ppm", "no oscillator has an error of"),
+        (
+            "frequency = \"9 ppm\" }",
+            "cycles = { governor = \"ondemand\" } }",
+            "counts cycles",
+        ),
+        (
+            "mode = \"free\"",
+            "mode = \"free\", processes = true",
+            "engines that are processes",
+        ),
+        ("\"slave\"", "\"transparent\"", "a host has one port"),
+        (
+            "ptp = { security = \"ed25519\" }\n",
+            "",
+            "whose clocks sign",
+        ),
+    ] {
+        let changed = CARDS.replacen(change, to, 1);
+        assert_ne!(changed, CARDS, "{change}");
+        let errors = parse(&changed, "cards.toml", &[])
+            .expect_err(message)
+            .to_string();
+        assert!(errors.contains(message), "{message}: {errors}");
+    }
+    let kernel = CARDS.split("[network]").next().expect("a part").to_owned()
+        + "[system]"
+        + CARDS.split("[system]").nth(1).expect("a part");
+    let kernel = kernel.replace(", delay = \"1 ms\"", "");
+    let errors = parse(&kernel, "cards.toml", &[])
+        .expect_err("no network")
+        .to_string();
+    assert!(errors.contains("this host is at a"), "{errors}");
+}

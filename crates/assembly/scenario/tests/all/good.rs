@@ -422,6 +422,7 @@ fn compare(root: &Value, schema: &Value, value: &Value, path: &str) {
                 "network",
                 "engines",
                 "clock",
+                "card",
                 "trace",
                 "user",
                 "capabilities",
@@ -434,11 +435,13 @@ fn compare(root: &Value, schema: &Value, value: &Value, path: &str) {
             .contains(&key.as_str())
                 || path.ends_with(".machine") && key == "address"
                 || path.ends_with("network.ptp")
+                || path.contains("system.hosts.") && key == "ptp"
                 || path.ends_with("scenario.placement")
                 || path.contains("links") && wire.contains(&key.as_str())
                 || path.contains("traffic") && key == "name"
                 || path.contains(".attack") && key == "at"
-                || path.contains(".event");
+                || path.contains(".event")
+                || path.ends_with(".time") && key == "period";
             match table.get(key) {
                 Some(value) => compare(root, property, value, &format!("{path}.{key}")),
                 None => assert!(optional, "{path}.{key} is in the schema only"),

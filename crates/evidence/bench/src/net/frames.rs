@@ -153,6 +153,7 @@ impl<P: Port> Gateway for Frames<P> {
             self.frame.resize(whole.max(self.frame.len()), 0);
             let frame = Frame {
                 at: packet.at,
+                first_bit: packet.at,
                 head: &self.frame,
                 rest: &[],
                 offload: OffloadedWork::default(),

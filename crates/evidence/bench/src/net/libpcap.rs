@@ -239,6 +239,7 @@ mod tests {
         let sent = [7; 60];
         let frame = Frame {
             at: Instant::ZERO,
+            first_bit: Instant::ZERO,
             head: &sent,
             rest: &[],
             offload: OffloadedWork::default(),

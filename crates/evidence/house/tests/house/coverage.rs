@@ -43,6 +43,12 @@ fn coverage() -> String {
          CLOCK_REALTIME; dates set by programs are kept |\n",
         names.collect::<Vec<_>>().join(", ")
     ));
+    let carded = calls().filter(|call| call.with_card.is_some());
+    let names = carded.map(|call| format!("`{}`", call.name));
+    text.push_str(&format!(
+        "| {} | on hosts with a network card of the model | executed, except for `/dev/ptp0`, which is the card's clock |\n",
+        names.collect::<Vec<_>>().join(", ")
+    ));
     for (extra, when, outcome) in ON_DEMAND {
         let calls = calls().filter(|call| call.is_for(*extra));
         let names: Vec<String> = calls.map(|call| format!("`{}`", call.name)).collect();

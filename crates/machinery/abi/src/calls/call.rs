@@ -22,6 +22,8 @@ pub struct Call {
     pub emulating_tsc: Option<CallCondition>,
     /// Condition that replaces `when` in sessions that show virtual dates of files.
     pub file_times: Option<CallCondition>,
+    /// Condition that replaces `when` on hosts with a network card of the model.
+    pub with_card: Option<CallCondition>,
     /// Requests after which the call always traps in the requesting process and its descendants.
     pub on_demand: &'static [Extra],
     /// Description of the call in the last column of `docs/coverage.md`.
@@ -87,7 +89,8 @@ impl Call {
             Some(Treatment::Ask(_)) => self.when.traps_otherwise(),
             Some(Treatment::Refuse) | None => false,
         };
-        let in_some = self.emulating_tsc.is_some() || self.file_times.is_some();
+        let in_some =
+            self.emulating_tsc.is_some() || self.file_times.is_some() || self.with_card.is_some();
         asked_or_trapped || in_some || !self.on_demand.is_empty()
     }
 

@@ -77,8 +77,12 @@ listed! {
         IoGetevents,
         /// Handles `io_pgetevents`.
         IoPgetevents,
-        /// Handles `ioctl` that reads a hardware clock, or the timestamp of a socket's last packet.
+        /// Handles `ioctl` that reads a hardware clock, or the timestamp of a socket's last packet,
+        /// or that is for a network card of the model.
         Ioctl,
+        /// Handles `open`, `openat` and `openat2` on a host with a network card of the model, whose
+        /// clock is a device.
+        Open,
         /// Handles `shmctl`, `semctl` and `msgctl` that return the time of an operation.
         IpcStatus,
         /// Handles `sysinfo`.

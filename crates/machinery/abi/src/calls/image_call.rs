@@ -67,6 +67,40 @@ pub enum ImageCall<P> {
         /// The machine's CLOCK_MONOTONIC at the instant of that reading, in nanoseconds.
         wall_ns: i64,
     },
+    /// Asks for the time of the network card of the host, if `clock` contains a descriptor of the
+    /// card's clock.
+    CardTime {
+        /// Identifier of the clock, which contains a descriptor.
+        clock: u32,
+        /// Address to which the time is written: a `struct timespec`.
+        time: P,
+    },
+    /// Executes an `ioctl` of the network card of the host or of its clock.
+    CardIoctl {
+        /// Descriptor of the call: a socket, or the card's clock.
+        descriptor: i32,
+        /// Command of the call.
+        command: u32,
+        /// Argument of the call: an address.
+        argument: P,
+    },
+    /// Opens the clock of the host's network card.
+    OpenCard {
+        /// Flags of `openat`.
+        flags: u64,
+    },
+    /// Asks for the card's stamp of a frame, in nanoseconds; 0 for none.
+    CardStamp {
+        /// The kernel's stamp of the frame, by the machine's CLOCK_REALTIME in nanoseconds.
+        kernel_ns: i64,
+        /// Address of the received data. For a frame that was sent, the data begins with its
+        /// Ethernet header.
+        data: P,
+        /// Length of the data in bytes.
+        length: usize,
+        /// True for a frame that was sent.
+        is_sent: bool,
+    },
     /// Reports that the program is about to install its own seccomp filter.
     Confines,
     /// Reports that the program's own seccomp filter is about to end it for a call.
@@ -132,6 +166,33 @@ impl<P> ImageCall<P> {
             Self::PhcTime { device_ns, wall_ns } => {
                 [PHC_TIME, device_ns as usize, wall_ns as usize, 0, 0, 0]
             }
+            Self::CardTime { clock, time } => [CARD_TIME, clock as usize, time.into(), 0, 0, 0],
+            Self::CardIoctl {
+                descriptor,
+                command,
+                argument,
+            } => [
+                CARD_IOCTL,
+                descriptor as usize,
+                command as usize,
+                argument.into(),
+                0,
+                0,
+            ],
+            Self::OpenCard { flags } => [OPEN_CARD, flags as usize, 0, 0, 0, 0],
+            Self::CardStamp {
+                kernel_ns,
+                data,
+                length,
+                is_sent,
+            } => [
+                CARD_STAMP,
+                kernel_ns as usize,
+                data.into(),
+                length,
+                usize::from(is_sent),
+                0,
+            ],
             Self::Confines => [CONFINES, 0, 0, 0, 0, 0],
             Self::Ended { call } => [ENDED, call as usize, 0, 0, 0, 0],
             Self::FileDate {
@@ -185,6 +246,22 @@ impl<P> ImageCall<P> {
                 device_ns: first as i64,
                 wall_ns: second as i64,
             },
+            (CARD_TIME, _) => Self::CardTime {
+                clock: first as u32,
+                time: second.into(),
+            },
+            (CARD_IOCTL, _) => Self::CardIoctl {
+                descriptor: first as i32,
+                command: second as u32,
+                argument: third.into(),
+            },
+            (OPEN_CARD, _) => Self::OpenCard { flags: first },
+            (CARD_STAMP, _) => Self::CardStamp {
+                kernel_ns: first as i64,
+                data: second.into(),
+                length: third as usize,
+                is_sent: fourth != 0,
+            },
             (CONFINES, _) => Self::Confines,
             (ENDED, _) => Self::Ended { call: first as i32 },
             (FILE_DATE, _) => Self::FileDate {
@@ -234,6 +311,10 @@ const ENDED: usize = 0x7fff_fff5;
 const CONFINES: usize = 0x7fff_fff6;
 const FILE_DATE: usize = 0x7fff_fff7;
 const KEEP_DATE: usize = 0x7fff_fff8;
+const CARD_TIME: usize = 0x7fff_fff9;
+const CARD_IOCTL: usize = 0x7fff_fffa;
+const OPEN_CARD: usize = 0x7fff_fffb;
+const CARD_STAMP: usize = 0x7fff_fffc;
 /// Offset added to a timer's identifier. The kernel's identifiers are not negative.
 const TIMERS: u64 = 1 << 31;
 
@@ -277,6 +358,22 @@ mod tests {
                 device_ns: -1,
                 wall_ns: 1 << 62,
             },
+            ImageCall::CardTime {
+                clock: !(7 << 3) | 3,
+                time: 16,
+            },
+            ImageCall::CardIoctl {
+                descriptor: 3,
+                command: 0x8946,
+                argument: 24,
+            },
+            ImageCall::OpenCard { flags: 2 },
+            ImageCall::CardStamp {
+                kernel_ns: -1,
+                data: 32,
+                length: 86,
+                is_sent: true,
+            },
             ImageCall::Ended { call: 230 },
             ImageCall::Confines,
             ImageCall::FileDate {
@@ -301,7 +398,7 @@ mod tests {
             [0; 6],                          // CLOCK_REALTIME
             [1, 5, 0, 0, 0, 0],              // CLOCK_MONOTONIC
             [0xffff_fffb, 5, 0, 0, 0, 0],    // a hardware clock
-            [0x7fff_fff9, 0, 0, 0, 0, 0],    // the next number that would be one
+            [0x7fff_fffd, 0, 0, 0, 0, 0],    // the next number that would be one
             [0x1_0000_0002, 5, 0, 0, 0, 0],  // CLOCK_PROCESS_CPUTIME_ID and more
             [0, 5, u64::MAX, 0, 0, 0],       // a timer below zero
             [PROCESS.into(), 5, 1, 0, 0, 0], // a clock and a timer
@@ -347,6 +444,31 @@ mod tests {
             },
             ImageCall::PhcTime { device_ns, wall_ns } => ImageCall::PhcTime { device_ns, wall_ns },
             ImageCall::Ended { call } => ImageCall::Ended { call },
+            ImageCall::CardTime { clock, time } => ImageCall::CardTime {
+                clock,
+                time: address(time),
+            },
+            ImageCall::CardIoctl {
+                descriptor,
+                command,
+                argument,
+            } => ImageCall::CardIoctl {
+                descriptor,
+                command,
+                argument: address(argument),
+            },
+            ImageCall::OpenCard { flags } => ImageCall::OpenCard { flags },
+            ImageCall::CardStamp {
+                kernel_ns,
+                data,
+                length,
+                is_sent,
+            } => ImageCall::CardStamp {
+                kernel_ns,
+                data: address(data),
+                length,
+                is_sent,
+            },
             ImageCall::Confines => ImageCall::Confines,
             ImageCall::FileDate { file, date_ns } => ImageCall::FileDate { file, date_ns },
             ImageCall::KeepDate {

@@ -30,6 +30,10 @@ pub struct SocketOption {
     pub place: (u32, u32),
 }
 
+/// `ioctl` commands for a network card and its clock, which trap only on hosts with a card of the
+/// model: SIOCETHTOOL, SIOCSHWTSTAMP, SIOCGHWTSTAMP, PTP_CLOCK_GETCAPS and PTP_CLOCK_GETCAPS2.
+pub const CARD_IOCTLS: [u32; 5] = [0x8946, 0x89b0, 0x89b1, 0x8050_3d01, 0x8050_3d0a];
+
 /// All `ioctl` commands that return or take real time.
 #[rustfmt::skip] // One command a line.
 pub const IOCTLS: &[Ioctl] = &[

@@ -74,6 +74,9 @@ pub const CALLS: &[Call] = &[
     trap("io_getevents", at(208, 4), NotZero(1), Image::IoGetevents, VIRTUAL),
     trap("io_pgetevents", at(333, 292), Always, Image::IoPgetevents, VIRTUAL),
 
+    // Opens of the clock of a network card, on hosts that have one.
+    pass("openat", at(257, 56), Image::Open).with_card(Always),
+    pass("openat2", at(437, 437), Image::Open).with_card(Always),
     ask("ioctl", at(16, 29), DeviceTime, Super::Device, DEVICE_STAMPS).or(Image::Ioctl),
     trap("sysinfo", at(99, 179), Always, Image::Sysinfo, VIRTUAL),
     trap("times", at(100, 153), Always, Image::Times, DIVIDED),
@@ -166,6 +169,7 @@ pub const CALLS: &[Call] = &[
     trap("utime", x86_64(132), Null(1), Image::Utime, VIRTUAL_NOW).file_times(Always),
     trap("utimes", x86_64(235), Null(1), Image::Utimes, VIRTUAL_NOW).file_times(Always),
     trap("futimesat", x86_64(261), Null(2), Image::Futimesat, VIRTUAL_NOW).file_times(Always),
+    pass("open", x86_64(2), Image::Open).with_card(Always),
     pass("stat", x86_64(4), Image::Stat).file_times(Always),
     pass("lstat", x86_64(6), Image::Stat).file_times(Always),
     ask("alarm", x86_64(37), Always, Super::Alarm, BY_SUPERVISOR),
@@ -183,7 +187,8 @@ const DIVIDED: &str = "processor time is divided by the dilation, in the process
     it is zero with `compute = \"none\"`";
 const DEVICE_STAMPS: &str = "stamps of the system's clocks are converted to the host's clock, \
     those of the hardware clock to true virtual time plus the device's offset, \
-    those of packets as for `recvmsg`; the commands listed below act in real time, and are reported";
+    those of packets as for `recvmsg`; commands for a network card of the model are answered by \
+    the supervisor; the commands listed below act in real time, and are reported";
 const IPC_TIMES: &str = "times are converted to the virtual CLOCK_REALTIME, in the process";
 const NAMED: &str = "**acts in real time**, and is reported";
 const MORE_TRAPS: &str = "the option is set; \
@@ -205,7 +210,8 @@ const OR_INTERVAL: &str = "virtual time, by the supervisor; \
 const STEERS: &str =
     "acts on the clock of the guest's host, as the kernel would, by the supervisor";
 const STEERS_BUT_DEVICES: &str = "acts on the clock of the guest's host, \
-    as the kernel would, by the supervisor; refused for hardware clocks with EOPNOTSUPP";
+    as the kernel would, by the supervisor; refused for hardware clocks of the machine with \
+    EOPNOTSUPP, and acts on that of a network card of the model";
 const LEAK: &str = "refused with ENOSYS, and reported; most programs then use other calls; \
     **with `--allow-leaks` it acts in real time**";
 const OFFSETS: &str = "refused with EINVAL, as by a kernel without time namespaces, and \
@@ -316,6 +322,7 @@ const fn plain(
         handler: None,
         emulating_tsc: None,
         file_times: None,
+        with_card: None,
         on_demand: &[],
         outcome,
     }
@@ -340,6 +347,13 @@ impl Call {
     const fn file_times(self, when: CallCondition) -> Self {
         Self {
             file_times: Some(when),
+            ..self
+        }
+    }
+
+    const fn with_card(self, when: CallCondition) -> Self {
+        Self {
+            with_card: Some(when),
             ..self
         }
     }

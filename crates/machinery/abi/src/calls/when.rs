@@ -43,7 +43,7 @@ pub enum CallCondition {
     /// The low 32 bits of the argument with this number are one of these values.
     OneOf(u32, &'static [u32]),
     /// The `ioctl` carries time. The image handles commands of a hardware clock or for a packet's
-    /// timestamp; the row's treatment applies to [`crate::calls::IOCTLS`].
+    /// timestamp, and on hosts with a network card of the model [`crate::calls::CARD_IOCTLS`]; the row's treatment applies to [`crate::calls::IOCTLS`].
     DeviceTime,
     /// The call sets a signal's action, or reads the action of a signal that the image intercepts.
     KeptAction,

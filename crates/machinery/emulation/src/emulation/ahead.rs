@@ -122,7 +122,7 @@ fn run_together(
         let core = &mut *engines[index];
         left = left.saturating_sub(core.run_ahead(until.min(others), left.max(1)));
         let (now, world) = (core.paced.engine.now(), &core.paced.engine.model);
-        if left == 0 || world.has_frame() {
+        if left == 0 || has_news(world) {
             // Events that are due at this very instant are handled in all engines.
             until = until.min(now);
         }
@@ -167,6 +167,11 @@ fn first_of(engines: &[&mut Core], until: Instant<Virtual>) -> Option<(usize, In
     Some((index, second))
 }
 
+/// Returns true if a frame waits for a portal, or the departure of a stamped frame for its card.
+fn has_news(world: &World) -> bool {
+    world.has_frame() || world.has_departure()
+}
+
 /// Returns the number of events that each engine has handled.
 fn handled(engines: &[&mut Core]) -> Vec<u64> {
     let engines = engines.iter();
@@ -203,14 +208,14 @@ impl Core {
             member.refresh(next, self.exchanged());
         }
         let is_quiet = self.peers.as_ref().is_none_or(Meeting::listen);
-        is_quiet && !self.paced.engine.model.has_frame()
+        is_quiet && !has_news(&self.paced.engine.model)
     }
 
     /// Handles the events due up to `bound`, independently of the clock, at most `budget` of them,
     /// and none after one with a frame for a portal or a packet for another engine. Returns their
     /// number.
     fn run_ahead(&mut self, bound: Instant<Virtual>, budget: u64) -> u64 {
-        let has_output = |world: &World| world.has_frame() || world.has_crossing();
+        let has_output = |world: &World| has_news(world) || world.has_crossing();
         let before = self.paced.engine.handled();
         loop {
             let done = self.paced.engine.handled() - before;

@@ -242,6 +242,9 @@ impl Core {
             peers.close();
         }
         self.member = None;
+        for card in self.attachments.iter().filter_map(|it| it.card.as_ref()) {
+            card.end();
+        }
     }
 
     /// Marks a generation of another engine as dead.
@@ -306,7 +309,12 @@ impl Core {
                         attachment.report.malformed += 1;
                         continue;
                     }
-                    Ok(ReceiveResult::Nothing) => break,
+                    Ok(ReceiveResult::Nothing) => {
+                        if let Some(card) = &attachment.card {
+                            card.note_drained();
+                        }
+                        break;
+                    }
                     Err(_) => {
                         // The interface is gone; the other portals continue.
                         attachment.report.gone = true;
@@ -329,8 +337,13 @@ impl Core {
                 attachment.report.received += 1;
                 attachment.report.received_bytes += used as u64;
                 let (node, buffer) = (attachment.node, &mut self.buffer);
-                self.paced.engine.with(|world, agenda| {
-                    world.send_frame(node, buffer, used, offload, agenda);
+                let card = attachment.card.as_ref();
+                let tag = card.and_then(|card| card.note_read(&buffer[..used]));
+                self.paced.engine.with(|world, agenda| match tag {
+                    None => world.send_frame(node, buffer, used, offload, agenda),
+                    Some(tag) => {
+                        world.send_stamped_frame(node, (buffer, used), offload, tag, agenda);
+                    }
                 });
                 if self.reproduces {
                     let sent = self.paced.engine.model.take_sent_segment(node);
@@ -343,8 +356,20 @@ impl Core {
         any
     }
 
+    /// Reports the departures of stamped frames to the network cards.
+    fn report_departures(&mut self) {
+        while let Some((node, tag, at)) = self.paced.engine.model.take_departure() {
+            let index = self.by_node.get(&node);
+            let card = index.and_then(|index| self.attachments[*index].card.as_ref());
+            if let Some(card) = card {
+                card.note_departure(tag, at);
+            }
+        }
+    }
+
     /// Delivers frames that have arrived at the portals' hosts; returns true if there were any.
     pub(super) fn hand_out(&mut self) -> bool {
+        self.report_departures();
         let (attachments, by_node) = (&mut self.attachments, &self.by_node);
         let moderation = &mut self.moderation;
         let pace = self.paced.pace();

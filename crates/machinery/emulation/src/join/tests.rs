@@ -137,6 +137,7 @@ impl Owned {
     fn frame(&self) -> Frame<'_> {
         Frame {
             at: Instant::ZERO,
+            first_bit: Instant::ZERO,
             head: &self.head,
             rest: &self.rest,
             offload: self.offload,

@@ -377,6 +377,7 @@ impl Worker {
             while let Some((at, bytes)) = end.incoming.take(now) {
                 let frame = Frame {
                     at: now,
+                    first_bit: now,
                     head: &bytes,
                     rest: &[],
                     offload: OffloadedWork::default(),

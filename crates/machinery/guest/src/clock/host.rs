@@ -1,7 +1,7 @@
 //! Public view of a host: its clocks, read from its clock page.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use timeloom_abi::PageTime;
 use timeloom_clock::counter::CycleOptions;
@@ -9,6 +9,8 @@ use timeloom_clock::host::HostOscillator;
 use timeloom_time::{ClockMap, Core, Duration, Instant};
 
 use super::calibration::Counter;
+use super::card::Card;
+use super::cards::CardReading;
 use super::host_instant::Base;
 use crate::linux::memory::PageMapping;
 
@@ -35,6 +37,7 @@ pub struct Host {
     /// True if a program has requested a TCP congestion control.
     pub(super) congestion_requests: AtomicU64,
     pub(super) keep_alive_after_s: AtomicU32,
+    pub(super) card: OnceLock<Card>,
 }
 
 impl std::fmt::Debug for Host {
@@ -55,6 +58,9 @@ pub struct HostReading {
     /// Maximum lag of the host's CLOCK_MONOTONIC_RAW behind its oscillator. `None` unless its
     /// kernel counts a core's cycles.
     pub missing: Option<Duration>,
+    /// Deviation of the clock of the host's network card; `None` if the host has no card of the
+    /// model.
+    pub card: Option<CardReading>,
     /// Error bounds stated by the host's kernel; `None` if the kernel does not consider itself
     /// synchronised.
     pub stated_error: Option<ErrorEstimate>,
@@ -101,6 +107,16 @@ impl Host {
     /// Returns the name for the log; `None` if the host has none.
     pub(crate) fn log_name(&self) -> Option<&str> {
         Some(self.name()).filter(|name| !name.is_empty())
+    }
+
+    /// Returns the host's network card, if it has one of the model.
+    pub(crate) fn card(&self) -> Option<&Card> {
+        self.card.get()
+    }
+
+    /// Gives the host a network card; returns false if it has one already.
+    pub(crate) fn set_card(&self, card: Card) -> bool {
+        self.card.set(card).is_ok()
     }
 
     /// Returns the number of the host in its session, which is also on its clock page.

@@ -15,6 +15,7 @@ use timeloom_clock::kernel::KernelClockOptions;
 use timeloom_sys::clock::{ClockId, read_ns};
 use timeloom_time::{ClockMap, Core, Counter, Duration, Instant, Rate, Virtual, Wall};
 
+use super::cards::CardState;
 use super::file_dates::{DateLines, Onset};
 use super::host::{Host, HostOptions};
 use super::host_instant::{Base, HostDeadline};
@@ -30,6 +31,8 @@ pub(super) struct HostState {
     /// Number of the host's end, if `time_map` has an end.
     pub(super) end: u64,
     pub(super) model: HostClock,
+    /// Clock of the host's network card, if the host has a card of the model.
+    pub(super) card: Option<CardState>,
     line: HostLine,
     /// Latest session time at which the model of the host's clock was evaluated.
     asked: Instant<Virtual>,
@@ -86,6 +89,7 @@ impl HostState {
             end: 0,
             asked: Instant::ZERO,
             model,
+            card: None,
             published: None,
             offsets,
             raw_history: RawHistory::default(),
@@ -117,6 +121,9 @@ impl HostState {
         let ticks = virtual_map.in0;
         self.asked = virtual_map.out0;
         let now = self.time_map.at(self.asked);
+        if let Some(card) = &mut self.card {
+            card.note(self.asked, &self.time_map);
+        }
         self.line = self.model.line(now);
         // A core may have changed its frequency while readers still used the old map.
         let raw_seen = self.published.map(|last| last.raw_at(ticks));

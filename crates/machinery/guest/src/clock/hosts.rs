@@ -9,8 +9,8 @@
 //! The page of a host shows CLOCK_MONOTONIC minus its value at the beginning of the session
 //! ([`PageTime`]). Deadlines of its guests are on that scale.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use timeloom_abi::{PageMap, PageTime};
 use timeloom_clock::HostTime;
@@ -42,6 +42,7 @@ impl Clock {
             counter: self.counter,
             congestion_requests: AtomicU64::new(0),
             keep_alive_after_s: AtomicU32::new(u32::MAX),
+            card: OnceLock::new(),
         });
         let mut added = HostState::new(Arc::clone(&host), options, state.offsets);
         let ticks = Instant::from_ticks(self.counter.ticks());
@@ -195,12 +196,14 @@ impl Clock {
             let line = host.model.line(own);
             let kernel_state = host.model.state(own);
             let rate = host.time_map.rate().times(line.monotonic.rate);
+            let card = host.read_card(now, truth);
             let synchronised = kernel_state.status & status::UNSYNC == 0;
             HostReading {
                 host: Arc::clone(&host.host),
                 error: line.realtime(own) - truth,
                 frequency_error: rate.as_f64() - 1.0,
                 missing: host.model.missing(),
+                card,
                 stated_error: synchronised.then(|| ErrorEstimate {
                     estimated_error: Duration::from_us(kernel_state.esterror),
                     maximum_error: Duration::from_us(kernel_state.maxerror),

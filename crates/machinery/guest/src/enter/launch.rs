@@ -27,6 +27,8 @@ pub(crate) struct Conditions<'a> {
     pub(crate) emulates_tsc: bool,
     /// True if programs see virtual dates of files.
     pub(crate) dates_files: bool,
+    /// True if the program's host has a network card of the model.
+    pub(crate) has_card: bool,
     /// View of `/proc/uptime` and `/proc/stat`; `None` for the machine's files.
     pub(crate) view: Option<View>,
     /// Callback for a child that did not become the program. It gets the child's process
@@ -44,7 +46,7 @@ pub(crate) fn launch(
     how: &Conditions<'_>,
     serve: impl FnOnce(i32, OwnedFd) + Send + 'static,
 ) -> Result<Guest, GuestError> {
-    let prepared = prepare(spec, how.emulates_tsc, how.dates_files)?;
+    let prepared = prepare(spec, how.emulates_tsc, how.dates_files, how.has_card)?;
     let (ours, theirs) = socket_pair()?;
     let supervisors = ours.as_raw_fd();
     let number = Arc::new(AtomicI32::new(0));

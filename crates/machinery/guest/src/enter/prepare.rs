@@ -31,6 +31,7 @@ pub(super) fn prepare(
     spec: &CommandSpec,
     emulates_tsc: bool,
     dates_files: bool,
+    has_card: bool,
 ) -> Result<Prepared, GuestError> {
     let first = spec
         .argv
@@ -92,7 +93,7 @@ pub(super) fn prepare(
             .as_ref()
             .map(|path| c_string(path.as_os_str().as_bytes().to_vec()))
             .transpose()?,
-        filter: filter::program(filter::Guest::launched(emulates_tsc, dates_files)),
+        filter: filter::program_on(filter::Guest::launched(emulates_tsc, dates_files), has_card),
         emulates_tsc,
         _strings: strings,
     })

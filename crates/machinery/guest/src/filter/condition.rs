@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 
 use timeloom_abi::ADDRESS_HIGH_HALF;
-use timeloom_abi::calls::{CallCondition, IOCTLS, SOCKET_OPTIONS, TERMINAL_INPUT};
+use timeloom_abi::calls::{CARD_IOCTLS, CallCondition, IOCTLS, SOCKET_OPTIONS, TERMINAL_INPUT};
 
 use super::{LOCAL, TRAPPED};
 use crate::linux::bpf::{Label, Step, argument_high, argument_low};
 use crate::phc;
 use crate::timers::FIRST_POSIX;
 
-/// Appends steps that jump to `label` for calls that meet the condition `when`.
-pub(super) fn condition(steps: &mut Vec<Step>, when: CallCondition, label: Label) {
+/// Appends steps that jump to `label` for calls that meet the condition `when`, for a host with or
+/// without a network card of the model.
+pub(super) fn condition(steps: &mut Vec<Step>, when: CallCondition, label: Label, has_card: bool) {
     let given = |steps: &mut Vec<Step>, index: u32| {
         steps.push(Step::Load(argument_low(index)));
         steps.push(Step::IfAtLeast(1, label));
@@ -106,6 +107,11 @@ pub(super) fn condition(steps: &mut Vec<Step>, when: CallCondition, label: Label
             steps.push(Step::Load(argument_low(1)));
             for command in phc::COMMANDS.into_iter().chain(PACKET_STAMPS) {
                 steps.push(Step::IfEqual(command, TRAPPED));
+            }
+            if has_card {
+                for command in CARD_IOCTLS {
+                    steps.push(Step::IfEqual(command, TRAPPED));
+                }
             }
             for command in IOCTLS.iter().map(|ioctl| ioctl.command) {
                 steps.push(Step::IfEqual(command, label));

@@ -46,6 +46,14 @@ pub(crate) fn outcome_dating(number: i64, address: u64, args: [u64; 6]) -> u32 {
     run(&PROGRAM, AUDIT_ARCH, number, address, args)
 }
 
+/// Returns the action like [`outcome`], on a host with a network card of the model.
+#[cfg(test)]
+pub(crate) fn outcome_with_card(number: i64, address: u64, args: [u64; 6]) -> u32 {
+    static PROGRAM: LazyLock<Vec<sock_filter>> =
+        LazyLock::new(|| program_on(Guest::Launched, true));
+    run(&PROGRAM, AUDIT_ARCH, number, address, args)
+}
+
 /// Returns the actions on a call of an attached program, before its release and after.
 pub(crate) fn outcomes_registered(number: i64, address: u64, args: [u64; 6]) -> [u32; 2] {
     static REGISTERED: LazyLock<Vec<sock_filter>> = LazyLock::new(|| program(Guest::Registered));

@@ -2,7 +2,7 @@
 
 use timeloom_abi::{IMAGE_ADDRESS, IMAGE_LIMIT};
 
-use timeloom_abi::calls::{Call, IOCTLS, SOCKET_OPTIONS, TERMINAL_INPUT};
+use timeloom_abi::calls::{CARD_IOCTLS, Call, IOCTLS, SOCKET_OPTIONS, TERMINAL_INPUT};
 
 use super::condition::PACKET_STAMPS;
 use super::oracle::*;
@@ -239,6 +239,7 @@ fn the_tables_numbers_are_the_kernels() {
                 ("utime", libc::SYS_utime),
                 ("utimes", libc::SYS_utimes),
                 ("futimesat", libc::SYS_futimesat),
+                ("open", libc::SYS_open),
                 ("stat", libc::SYS_stat),
                 ("lstat", libc::SYS_lstat),
                 ("alarm", libc::SYS_alarm),
@@ -260,7 +261,7 @@ fn the_tables_numbers_are_the_kernels() {
         };
     }
     compare!(
-        SYS_fstat SYS_newfstatat SYS_statx
+        SYS_fstat SYS_newfstatat SYS_statx SYS_openat SYS_openat2
         SYS_clock_gettime SYS_gettimeofday SYS_nanosleep SYS_clock_nanosleep SYS_ppoll
         SYS_pselect6 SYS_epoll_pwait SYS_epoll_pwait2 SYS_futex SYS_futex_waitv
         SYS_rt_sigtimedwait SYS_semtimedop SYS_semop SYS_mq_timedsend
@@ -351,6 +352,7 @@ fn the_programs_are_such_that_the_kernel_takes_them() {
         program(Guest::DatingFiles),
         program(Guest::EmulatingAndDating),
         program(Guest::Registered),
+        program_on(Guest::EmulatingAndDating, true),
         release_program(),
     ] {
         is_taken(&program);
@@ -422,4 +424,37 @@ fn only_where_dates_of_files_are_virtual_do_their_calls_trap() {
             call.name
         );
     }
+}
+
+/// Programs of other hosts pay nothing for a card.
+#[test]
+fn only_on_hosts_with_a_card_do_opens_and_the_cards_commands_trap() {
+    let outside = 0x5555_0000_1000;
+    for call in calls().filter(|call| call.with_card.is_some()) {
+        let number = number_of(call);
+        assert_eq!(native(number, [1; 6]), ALLOW, "{}", call.name);
+        assert_eq!(
+            outcome_with_card(number, outside, [1; 6]),
+            TRAP,
+            "{}",
+            call.name
+        );
+        assert_eq!(
+            outcome_with_card(number, IMAGE_ADDRESS, [1; 6]),
+            ALLOW,
+            "{}",
+            call.name
+        );
+    }
+    for command in CARD_IOCTLS {
+        let args = [3, command.into(), 5, 0, 0, 0];
+        assert_eq!(native(libc::SYS_ioctl, args), ALLOW, "{command:x}");
+        assert_eq!(
+            outcome_with_card(libc::SYS_ioctl, outside, args),
+            TRAP,
+            "{command:x}"
+        );
+    }
+    let other = [3, libc::FIONREAD, 5, 0, 0, 0];
+    assert_eq!(outcome_with_card(libc::SYS_ioctl, outside, other), ALLOW);
 }

@@ -5,10 +5,15 @@
 //! after the supervisor has checked them.
 
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 
 use rustix::fs::{major, minor};
+use timeloom_clock::card::CardError;
 use timeloom_clock::kernel::Errno;
+use timeloom_time::Instant;
+
+use crate::card;
 
 use crate::linux::remote::Alleged;
 use crate::supervise::asker::Asker;
@@ -71,6 +76,9 @@ fn clock_settime(
         Kind::Realtime => {}
         // The clock counts processor time or is a device of the machine; guests may set neither.
         Kind::OfProcess => return Err(libc::EPERM),
+        Kind::Device if let Some(device) = card::device(asker, clock) => {
+            return set_card(supervisor, asker, &device, time);
+        }
         Kind::Device if is_hardware_clock(asker.thread(), clock) => return Err(libc::EOPNOTSUPP),
         Kind::Device => return Err(libc::EINVAL),
         Kind::OtherClock | Kind::None => return Err(libc::EINVAL),
@@ -117,6 +125,9 @@ fn clock_adjtime(
     let given = asker.read(timex)?;
     match kind_of(clock) {
         Kind::Realtime => adjtimex(supervisor, asker, timex),
+        Kind::Device if let Some(device) = card::device(asker, clock) => {
+            adjust_card(supervisor, asker, &device, (timex, given))
+        }
         Kind::Device if !is_hardware_clock(asker.thread(), clock) => Err(libc::EINVAL),
         Kind::Device if given.modes == 0 => look_at_device(asker, timex, given),
         Kind::OtherClock | Kind::OfProcess | Kind::Device => Err(libc::EOPNOTSUPP),
@@ -138,7 +149,49 @@ fn adjtimex(supervisor: &Supervisor, asker: &Asker<'_>, address: Alleged<RawTime
     Ok((adjusted.state.into(), adjusted.stepped))
 }
 
-/// Answers a call that steers a hardware clock, which guests cannot change. (Daemons make such a
+/// Sets the clock of the host's network card.
+fn set_card(
+    supervisor: &Supervisor,
+    asker: &Asker<'_>,
+    device: &OwnedFd,
+    time: Alleged<[i64; 2]>,
+) -> Outcome {
+    let [s, ns] = asker.read(time)?;
+    if !card::is_writable(device) {
+        return Err(libc::EACCES);
+    }
+    let shown_ns = s
+        .checked_mul(NS_PER_S)
+        .and_then(|s_ns| s_ns.checked_add(ns));
+    let shown_ns = shown_ns.filter(|_| s >= 0 && (0..NS_PER_S).contains(&ns));
+    let shown = Instant::from_ns(shown_ns.ok_or(libc::EINVAL)?);
+    let set = supervisor.clock.set_card(asker.host(), shown);
+    set.map(|()| (0, false)).ok_or(libc::EINVAL)
+}
+
+/// Steers the clock of the host's network card.
+fn adjust_card(
+    supervisor: &Supervisor,
+    asker: &Asker<'_>,
+    device: &OwnedFd,
+    (address, given): (Alleged<RawTimex>, RawTimex),
+) -> Outcome {
+    if given.modes != 0 && !card::is_writable(device) {
+        return Err(libc::EACCES);
+    }
+    let mut timex = given.request();
+    let adjusted = supervisor.clock.adjust_card(asker.host(), &mut timex);
+    adjusted.ok_or(libc::EINVAL)?.map_err(|error| match error {
+        CardError::Invalid => libc::EINVAL,
+        CardError::TooMuch => libc::ERANGE,
+        CardError::NotSupported => libc::EOPNOTSUPP,
+    })?;
+    let mut answer = given;
+    answer.freq = timex.freq;
+    asker.write(address, &answer).map(|()| (0, false))
+}
+
+/// Answers a call that steers a hardware clock of the machine, which guests cannot change. (Daemons make such a
 /// call to detect a hardware clock.)
 fn look_at_device(asker: &Asker<'_>, address: Alleged<RawTimex>, mut timex: RawTimex) -> Outcome {
     timex.freq = 0;
@@ -176,6 +229,8 @@ fn kind_of(clock: libc::clockid_t) -> Kind {
         _ => Kind::None,
     }
 }
+
+const NS_PER_S: i64 = 1_000_000_000;
 
 /// CLOCKFD: lowest bits of a negative identifier whose other bits contain a descriptor.
 const CLOCKFD: libc::clockid_t = 3;

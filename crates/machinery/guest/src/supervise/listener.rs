@@ -9,6 +9,7 @@ use timeloom_abi::calls::{ImageCall, TCP_CONGESTION, TERMINAL_INPUT};
 use tracing::{debug, debug_span};
 
 use crate::arch;
+use crate::card;
 use crate::enter::debugged::Prepared;
 use crate::enter::inject::{ExecOutcome, Outfit};
 use crate::error::GuestError;
@@ -196,6 +197,21 @@ fn answer_image(
         ImageCall::PhcTime { device_ns, wall_ns } => {
             Answer::Value(phc::shown_ns(clock, asker.host(), device_ns, wall_ns))
         }
+        ImageCall::CardTime { clock: id, time } => {
+            card::time(clock, asker, id as libc::clockid_t, time.of()).into()
+        }
+        ImageCall::CardIoctl {
+            descriptor,
+            command,
+            argument,
+        } => card::ioctl(clock, asker, (descriptor, command), argument.of()).into(),
+        ImageCall::OpenCard { flags } => card::open(asker, flags),
+        ImageCall::CardStamp {
+            kernel_ns,
+            data,
+            length,
+            is_sent,
+        } => card::stamp_ns(clock, asker, kernel_ns, (data.of(), length), is_sent).into(),
         ImageCall::Confines => {
             supervisor.injector.expect_filters();
             Answer::Value(0)

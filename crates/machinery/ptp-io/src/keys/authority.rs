@@ -21,7 +21,7 @@ struct AuthorityFile {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AuthorityPublic {
-    key: String,
+    pub(super) key: String,
 }
 
 /// Creates `authority.key` and `authority.pub` in `directory`.

@@ -18,6 +18,7 @@
 //! reason. A clock never continues without keys instead.
 
 mod authority;
+mod export;
 mod file;
 pub(crate) mod fuzzing;
 mod group;
@@ -29,6 +30,7 @@ mod ring;
 mod tests;
 
 pub use authority::{SignRequest, make_authority, sign_ring};
+pub use export::{ExportedClock, ExportedKeys};
 pub use file::suite_name;
 pub use group::GroupFile;
 pub(crate) use ledger::{FileLedger, KeyLock};

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use timeloom_wire::ClockIdentity;
 use timeloom_wire::tlv::Suite;
 
 use super::*;
@@ -242,4 +243,39 @@ fn every_epoch_of_bls_once_has_a_ledger_as_long_as_its_key() {
         .sign(|request| request.publics.push(world.0.join("stolen.pub")))
         .expect_err("the same key for two clocks");
     assert!(error.to_string().contains("another node"), "{error}");
+}
+
+/// Keys of a simulation are all derived from one seed, and no file of an authority exists.
+#[test]
+fn exported_keys_are_loaded_like_those_of_an_authority() {
+    for (suite, name) in [
+        (Suite::Ed25519, "exported"),
+        (Suite::BlsOnce, "exported-once"),
+    ] {
+        let world = World::new(name, suite);
+        let clock = |index: u8, name: &str| ExportedClock {
+            name: name.to_owned(),
+            clock: ClockIdentity([2, 0, 0, 0xff, 0xfe, 0, 0, index]),
+            index: index.into(),
+            octets: [index + 1; 32],
+            ports: 2,
+            grandmaster: index == 0,
+        };
+        let keys = ExportedKeys {
+            suite,
+            epoch: 1,
+            authority: [9; 32],
+            clocks: vec![clock(0, "gm"), clock(1, "slave")],
+        };
+        let directory = world.at("of-a-slave");
+        fs::create_dir_all(&directory).unwrap();
+        keys.write(&directory, &keys.clocks[1]).unwrap();
+        let slave = KeyDirectory::new(&directory).load().unwrap();
+        assert_eq!((slave.index, slave.epoch, slave.may_lead), (1, 1, false));
+        let [gm, own] = [0, 1].map(|index| keys.clocks[index].clock);
+        assert_eq!(slave.clock, own);
+        assert_eq!(slave.names.0[&gm], "gm");
+        let of_gm = slave.ring.member(gm, 1).unwrap();
+        assert!(of_gm.grandmaster && of_gm.key.suite() == suite);
+    }
 }

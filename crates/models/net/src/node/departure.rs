@@ -1,13 +1,16 @@
-//! Frames that a resident sends, and their departure times.
+//! Departure times of frames: of those that a resident sends, and of those of real programs whose
+//! network card stamps them.
 
 use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Agenda, NodeId};
 use timeloom_time::{Instant, Virtual};
 
 use super::resident::{Input, VLAN};
-use crate::ids::{NodeRole, Token};
+use crate::ids::{Node, NodeRole, Token};
 use crate::packet::{Packet, PortId};
 use crate::tables::buffers::OffloadedWork;
+use crate::tables::residents::{Departure, Sender};
+use crate::tables::slab::PacketId;
 use crate::tables::switch::PortMode;
 use crate::world::World;
 
@@ -34,22 +37,40 @@ impl World {
         packet.src = at;
         packet.vlan = vlan;
         packet.stamp = agenda.now();
-        let number = tag.map(|tag| self.expect_departure(resident, port, tag, agenda));
-        if let Some(number) = number {
-            packet.flags |= Packet::STAMPED;
-            packet.link = PortId(number);
+        let id = self.packets.insert(packet);
+        match tag {
+            None => self.transmit_one(at, id, agenda),
+            Some(tag) => {
+                self.transmit_stamped(at, id, (Sender::Resident(resident, port), tag), agenda)
+            }
         }
+    }
+
+    /// Puts a packet of one frame on the link out of port `at`, behind all other packets. The
+    /// departure is reported to the sender, with the tag.
+    pub(super) fn transmit_stamped<Q: EventQueue>(
+        &mut self,
+        at: PortId,
+        id: PacketId,
+        (sender, tag): (Sender, u64),
+        agenda: &mut Agenda<Q>,
+    ) {
+        let (number, old) = self.residents.expect_departure(sender, tag);
+        if let Some(old) = old {
+            self.report_departure(old, None, agenda);
+        }
+        self.packets[id].flags |= Packet::STAMPED;
+        self.packets[id].link = PortId(number);
         let start = self.links[at].next_start(agenda.now());
         let dropped = self.links[at].stats.dropped;
-        let id = self.packets.insert(packet);
         self.transmit_one(at, id, agenda);
-        let Some(number) = number else { return };
         let link = &mut self.links[at];
         if link.stats.dropped != dropped {
             self.departed(number, None, agenda);
         } else if let Some(start) = start {
             let start = link.last_start().unwrap_or(start);
-            agenda.schedule(start, NodeId(node), Token::DEPARTURE | number);
+            let node = NodeId(self.ports[at].node);
+            agenda.schedule(start, node, Token::DEPARTURE | number);
         } else if let Some(begun) = link.take_begun() {
             self.departed(begun, Some(agenda.now()), agenda);
         }
@@ -67,20 +88,6 @@ impl World {
         }
     }
 
-    fn expect_departure<Q: EventQueue>(
-        &mut self,
-        resident: u32,
-        port: usize,
-        tag: u64,
-        agenda: &mut Agenda<Q>,
-    ) -> u32 {
-        let (number, old) = self.residents.expect_departure(resident, port, tag);
-        if let Some(old) = old {
-            self.give_up(old.resident, old.port, Some(old.tag), agenda);
-        }
-        number
-    }
-
     fn give_up<Q: EventQueue>(
         &mut self,
         resident: u32,
@@ -94,7 +101,7 @@ impl World {
         }
     }
 
-    /// Reports departure number `number` to its resident: its instant, or `None` if the frame was
+    /// Reports departure number `number` to its sender: its instant, or `None` if the frame was
     /// dropped.
     pub(crate) fn departed<Q: EventQueue>(
         &mut self,
@@ -105,11 +112,21 @@ impl World {
         let Some(departure) = self.residents.take_departure(number) else {
             return; // forgotten before
         };
-        let (port, tag) = (departure.port, departure.tag);
-        self.act(
-            departure.resident,
-            Input::Departure { port, tag, at },
-            agenda,
-        );
+        self.report_departure(departure, at, agenda);
+    }
+
+    fn report_departure<Q: EventQueue>(
+        &mut self,
+        departure: Departure,
+        at: Option<Instant<Virtual>>,
+        agenda: &mut Agenda<Q>,
+    ) {
+        let tag = departure.tag;
+        match departure.sender {
+            Sender::Resident(resident, port) => {
+                self.act(resident, Input::Departure { port, tag, at }, agenda);
+            }
+            Sender::Outside(node) => self.outside.note_departure(Node(node), tag, at),
+        }
     }
 }

@@ -18,13 +18,16 @@ use crate::tables::buffers::{
     Checksum, Content, Description, ETHERNET, OffloadedWork, TrainProtocol,
 };
 use crate::tables::outside::{Opened, Outbox};
+use crate::tables::residents::Sender;
 use crate::world::World;
 
 /// Ethernet frame for a real program, in two pieces.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
-    /// Instant of arrival.
+    /// Instant of arrival: that of the last bit.
     pub at: Instant<Virtual>,
+    /// Instant at which the first bit arrived.
+    pub first_bit: Instant<Virtual>,
     /// First bytes of the frame, at least its Ethernet header.
     pub head: &'a [u8],
     /// Remaining bytes of the frame.
@@ -51,24 +54,76 @@ impl World {
         offload: OffloadedWork,
         agenda: &mut Agenda<Q>,
     ) {
+        self.send_tagged(node, (buffer, used), offload, None, agenda);
+    }
+
+    /// Sends an Ethernet frame like [`World::send_frame`]. [`World::take_departure`] returns the
+    /// instant at which its first bit leaves, with this `tag`. A train of segments has no such
+    /// instant.
+    pub fn send_stamped_frame<Q: EventQueue>(
+        &mut self,
+        node: Node,
+        (buffer, used): (&mut Vec<u8>, usize),
+        offload: OffloadedWork,
+        tag: u64,
+        agenda: &mut Agenda<Q>,
+    ) {
+        self.send_tagged(node, (buffer, used), offload, Some(tag), agenda);
+    }
+
+    fn send_tagged<Q: EventQueue>(
+        &mut self,
+        node: Node,
+        (buffer, used): (&mut Vec<u8>, usize),
+        offload: OffloadedWork,
+        tag: Option<u64>,
+        agenda: &mut Agenda<Q>,
+    ) {
         self.links.prepare();
         let read = buffer
             .get(..used)
             .and_then(|frame| self.read_frame(frame, offload));
         let (Some((mut packet, what)), Some(port)) = (read, self.port_of(node)) else {
             self.counters.malformed += 1;
-            return;
+            return self.note_unstamped(node, tag);
         };
         packet.flow = self.packets.buffers.swap(buffer, what);
         packet.src = port;
         packet.stamp = agenda.now();
+        let is_train = packet.segments() > 1;
         let id = self.packets.insert(packet);
         if let Some(number) = self.kernel_timers.at(node.0)
             && !self.note_sent(number, id, agenda)
         {
-            return;
+            return self.note_unstamped(node, tag);
         }
-        self.transmit(port, id, agenda);
+        match tag {
+            Some(tag) if !is_train && !self.is_too_long(port, id) => {
+                self.transmit_stamped(port, id, (Sender::Outside(node.0), tag), agenda);
+            }
+            _ => {
+                self.transmit(port, id, agenda);
+                self.note_unstamped(node, tag);
+            }
+        }
+    }
+
+    fn note_unstamped(&mut self, node: Node, tag: Option<u64>) {
+        if let Some(tag) = tag {
+            self.outside.note_departure(node, tag, None);
+        }
+    }
+
+    /// Returns true if a departure waits for [`World::take_departure`].
+    pub fn has_departure(&self) -> bool {
+        self.outside.has_departure()
+    }
+
+    /// Takes the next departure of a stamped frame: its host, its tag and the
+    /// instant of its first bit, or `None` if it was dropped. Returns `None` if no frame has left
+    /// since the last call.
+    pub fn take_departure(&mut self) -> Option<(Node, u64, Option<Instant<Virtual>>)> {
+        self.outside.take_departure()
     }
 
     pub(crate) fn read_frame(
@@ -173,7 +228,10 @@ impl World {
             // On a cable between two nodes, routers do not resolve MAC addresses.
             (packet.src_mac, packet.dst_mac) = (port.peer(), port);
         }
-        let taken = self.with_frame(&packet, |frame| take(Node(node), frame));
+        let first_bit = packet.at - self.links[port.peer()].time_of(&packet);
+        let taken = self.with_frame(&packet, |frame| {
+            take(Node(node), Frame { first_bit, ..frame })
+        });
         self.packets.remove(id);
         Some(taken)
     }
@@ -221,6 +279,7 @@ impl World {
         };
         let taken = take(Frame {
             at: packet.at,
+            first_bit: packet.at,
             head: &head,
             rest,
             offload,

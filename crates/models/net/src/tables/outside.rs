@@ -2,6 +2,9 @@
 
 use std::collections::VecDeque;
 
+use timeloom_time::{Instant, Virtual};
+
+use crate::ids::Node;
 use crate::packet::PortId;
 use crate::tables::macs::Macs;
 use crate::tables::slab::PacketId;
@@ -38,6 +41,8 @@ pub(crate) struct Outside {
     /// watched.
     watched: Vec<bool>,
     pub(crate) macs: Macs,
+    /// Departures of stamped frames that were not taken yet: node, tag and instant.
+    departures: VecDeque<(Node, u64, Option<Instant<Virtual>>)>,
     /// Buffer for a packet that is being written, kept to avoid allocations.
     scratch: Vec<u8>,
 }
@@ -61,6 +66,7 @@ impl Outside {
             outboxes: Default::default(),
             watched: Vec::new(),
             macs: Macs::default(),
+            departures: VecDeque::new(),
             scratch: Vec::new(),
         }
     }
@@ -122,6 +128,21 @@ impl Outside {
     /// Returns true if a packet waits in this queue.
     pub(crate) fn has(&self, outbox: Outbox) -> bool {
         !self.outboxes[outbox as usize].list.is_empty()
+    }
+
+    /// Records that a stamped frame has left a host at `at`, or was dropped (`None`).
+    pub(crate) fn note_departure(&mut self, node: Node, tag: u64, at: Option<Instant<Virtual>>) {
+        self.departures.push_back((node, tag, at));
+    }
+
+    /// Returns true if a departure was not taken yet.
+    pub(crate) fn has_departure(&self) -> bool {
+        !self.departures.is_empty()
+    }
+
+    /// Removes and returns the first departure that was not taken yet.
+    pub(crate) fn take_departure(&mut self) -> Option<(Node, u64, Option<Instant<Virtual>>)> {
+        self.departures.pop_front()
     }
 
     /// Takes the buffer for writing a packet; it still has its last content. The caller must return

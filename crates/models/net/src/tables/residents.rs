@@ -119,14 +119,21 @@ struct Residence {
     appointment: Instant<Virtual>,
 }
 
-/// Departure of a frame that must be reported to a resident.
+/// Departure of a frame that must be reported to its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Departure {
     number: u32,
-    /// Number of the resident that sent the frame.
-    pub(crate) resident: u32,
-    pub(crate) port: usize,
+    pub(crate) sender: Sender,
     pub(crate) tag: u64,
+}
+
+/// Sender of a frame whose departure must be reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sender {
+    /// Resident with this number, by its port with this index.
+    Resident(u32, usize),
+    /// Real program behind the host that is the node with this number.
+    Outside(u32),
 }
 
 /// Maximum number of departures that wait to be reported, in the whole world. If a frame has not
@@ -231,8 +238,7 @@ impl Residents {
     /// replaces, which has waited for too long.
     pub(crate) fn expect_departure(
         &mut self,
-        resident: u32,
-        port: usize,
+        sender: Sender,
         tag: u64,
     ) -> (u32, Option<Departure>) {
         let number = self.next_departure;
@@ -240,8 +246,7 @@ impl Residents {
         self.departures.resize(MOST_DEPARTURES, None);
         let old = self.departures[number as usize % MOST_DEPARTURES].replace(Departure {
             number,
-            resident,
-            port,
+            sender,
             tag,
         });
         (number, old)
@@ -320,18 +325,18 @@ mod tests {
     #[test]
     fn a_departure_is_told_once_and_forgotten_when_too_many_wait() {
         let mut residents = with_one(5);
-        let (number, old) = residents.expect_departure(0, 1, 77);
+        let (number, old) = residents.expect_departure(Sender::Resident(0, 1), 77);
         assert_eq!(old, None);
         let departure = residents.take_departure(number).unwrap();
         assert_eq!(
-            (departure.resident, departure.port, departure.tag),
-            (0, 1, 77)
+            (departure.sender, departure.tag),
+            (Sender::Resident(0, 1), 77)
         );
         assert_eq!(residents.take_departure(number), None);
 
-        let (first, _) = residents.expect_departure(0, 1, 78);
+        let (first, _) = residents.expect_departure(Sender::Resident(0, 1), 78);
         let forgotten = (0..MOST_DEPARTURES as u64)
-            .filter_map(|tag| residents.expect_departure(0, 1, tag).1)
+            .filter_map(|tag| residents.expect_departure(Sender::Outside(2), tag).1)
             .map(|departure| departure.tag);
         assert!(forgotten.eq([78]));
         assert_eq!(residents.take_departure(first), None);

@@ -3,6 +3,7 @@
 mod changes;
 mod common;
 mod conserve;
+mod departures;
 mod ecn;
 mod fluid;
 mod frames;

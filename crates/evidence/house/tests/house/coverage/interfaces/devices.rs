@@ -8,6 +8,11 @@ pub(super) const ROWS: &[Interface] = &[
         "a hardware clock besides the system's",
         "true virtual time plus the device's offset; setting and steering are refused with EOPNOTSUPP",
     ),
+    is_virtual(
+        "`/dev/ptp0` of a card of the model: clock, `PTP_CLOCK_GETCAPS`, `PTP_SYS_OFFSET*`",
+        "clock of a network card at a simulated network",
+        "counts the host's time by an oscillator of its own; set and steered as natively",
+    ),
     real(
         "`/dev/ptpN`: `PTP_EXTTS_REQUEST`, `PTP_PEROUT_REQUEST`; reads of events",
         "time stamps of external signals, periods",

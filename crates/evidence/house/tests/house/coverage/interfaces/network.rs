@@ -19,8 +19,13 @@ pub(super) const ROWS: &[Interface] = &[
         [
             "the stamps are readings of the device's own clock",
             "programs that compare them with the host's clock (ptp4l with hardware stamps)",
-            "software stamps, or a simulated network",
+            "software stamps, or a card of the model",
         ],
+    ),
+    is_virtual(
+        "`SO_TIMESTAMPING` (hardware), `SIOCSHWTSTAMP`, `ETHTOOL_GET_TS_INFO` of a card of the model",
+        "clock of a network card at a simulated network",
+        "the card's clock at the instant of the model at which the frame passed",
     ),
     named(
         "`PACKET_RX_RING`, `PACKET_TX_RING`",
