@@ -50,7 +50,8 @@ programs = [{ name = "lie", run = ["python3", "lie.py"] }]
 fn the_address_of_a_router_is_watched_and_labels_name_the_target() {
     let lab = Lab::with_text(SCENARIO);
     std::fs::write(lab.path().join("lie.py"), LIE).expect("there is room");
-    let run = lab.run(&[]);
+    // The attacker starts within the run, however busy the machine is.
+    let run = lab.run(&["time.mode=skip", "time.compute=none"]);
     assert!([0, 4].contains(&run.code), "{}", run.output());
     lab.assert_nothing_left();
     let directory = run.directory();
