@@ -144,7 +144,9 @@ impl RunAttacks {
     fn label_until(&self, plan: &Plan, end: Instant<Virtual>, run_recorder: &RunRecorder) {
         let states = self.states.lock();
         for attack in &plan.attacks {
-            if let Some(AttackState::Begun { since, .. }) = states.get(&attack.id) {
+            if let Some(AttackState::Begun { since, .. }) = states.get(&attack.id)
+                && *since <= end
+            {
                 run_recorder.label(attack, *since, end);
             }
         }
@@ -246,8 +248,14 @@ impl RunAttacks {
         attack: &'s Attack,
         (at, by): (Instant<Virtual>, &str),
     ) -> Result<(), AttackError> {
-        // Time must not skip until all programs that are due have started.
+        // Programs whose start is in progress at the end of the run are waited for.
+        let _busy = stage.busy.one_more();
+        if stage.is_over() {
+            return Err(AttackError::Over);
+        }
+        // Time must not skip until all programs that are due have started, and a stop finds them.
         let _work = stage.quiescence.work();
+        let _starting = self.starting.lock();
         self.begin(&attack.id, at)?;
         stage.run_recorder.label(attack, at, Instant::FAR_FUTURE);
         let text = format!("started {by}");

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use timeloom_emulation::StampLog;
-use timeloom_guest::{CardOptions, FrameStamps, Session};
+use timeloom_emulation::{FrameDeparture, StampLog};
+use timeloom_guest::{CardOptions, FrameStamps, NotYet, Session};
 use timeloom_scenario::Plan;
 use timeloom_time::{Instant, Virtual};
 
@@ -50,12 +50,11 @@ impl FrameStamps for Stamps {
         self.0.arrival(kernel_ns, data)
     }
 
-    fn departure(
-        &self,
-        kernel_ns: i64,
-        data: &[u8],
-        gives_up: &dyn Fn() -> bool,
-    ) -> Option<Instant<Virtual>> {
-        self.0.departure(kernel_ns, data, gives_up)
+    fn departure(&self, kernel_ns: i64, data: &[u8]) -> Result<Option<Instant<Virtual>>, NotYet> {
+        match self.0.departure(kernel_ns, data) {
+            FrameDeparture::Pending => Err(NotYet),
+            FrameDeparture::At(at) => Ok(Some(at)),
+            FrameDeparture::None => Ok(None),
+        }
     }
 }

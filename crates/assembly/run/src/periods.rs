@@ -41,7 +41,7 @@ impl Periods<'_> {
                 }
                 return;
             }
-            at = at + self.length;
+            at += self.length;
         }
     }
 

@@ -59,10 +59,11 @@ pub(crate) struct Stage<'a> {
 pub(crate) struct Busy(Arc<AtomicUsize>);
 
 /// Guard that counts one thread for as long as the guard lives.
-struct OneBusy(Arc<AtomicUsize>);
+pub(crate) struct OneBusy(Arc<AtomicUsize>);
 
 impl Busy {
-    fn one_more(&self) -> OneBusy {
+    /// Counts one more thread that starts or watches a program, until the result is dropped.
+    pub(crate) fn one_more(&self) -> OneBusy {
         self.0.fetch_add(1, Ordering::SeqCst);
         OneBusy(Arc::clone(&self.0))
     }

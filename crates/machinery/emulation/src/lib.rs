@@ -61,7 +61,7 @@ pub use packet::{PacketOptions, PacketPort};
 pub use port::{Port, ReceiveResult, TxStatus};
 pub use portals::{PortReport, Portals};
 pub use segment::segments;
-pub use stamps::StampLog;
+pub use stamps::{FrameDeparture, StampLog};
 pub use streams::TurnStreams;
 pub use tap::Tap;
 pub use timeloom_engine::Awake;

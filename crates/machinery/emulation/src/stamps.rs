@@ -17,9 +17,8 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration as WallDuration;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use timeloom_sys::clock::{ClockId, read_ns};
 use timeloom_sys::stamps::of_arrivals;
 use timeloom_time::{Instant, Virtual};
@@ -30,8 +29,6 @@ pub struct StampLog {
     /// True while a program wants stamps.
     stamps: AtomicBool,
     frames: Mutex<Frames>,
-    /// Notified when a frame was taken or has departed.
-    changed: Condvar,
     /// Socket that makes the kernel stamp all arriving frames. The kernel begins to do so some time
     /// after the first request.
     _stamped: UdpSocket,
@@ -72,14 +69,16 @@ struct Sent {
     tag: u64,
     /// The machine's CLOCK_REALTIME, in nanoseconds, after the frame was read.
     read_ns: i64,
-    departure: Departure,
+    departure: FrameDeparture,
     head: Head,
 }
 
 /// State of a sent frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Departure {
+pub enum FrameDeparture {
+    /// The frame waits in the host, or was not read from it yet.
     Pending,
+    /// The first bit of the frame left at this instant.
     At(Instant<Virtual>),
     /// The frame was dropped, or has no stamp.
     None,
@@ -107,10 +106,12 @@ impl Head {
         &self.bytes[..self.length]
     }
 
-    /// Returns true if `data`, which may be longer or shorter, begins like this frame.
-    fn agrees(&self, data: &[u8]) -> bool {
+    /// Returns true if `data`, which may be longer, begins like this frame. Shorter data must be
+    /// long enough: a few bytes could be of another frame.
+    fn begins(&self, data: &[u8]) -> bool {
         let common = self.length.min(data.len());
-        self.bytes()[..common] == data[..common]
+        let is_enough = common == self.length || common >= LEAST_BYTES;
+        is_enough && self.bytes()[..common] == data[..common]
     }
 
     /// Returns true if the frame contains the beginning of `data`, after any headers.
@@ -135,7 +136,6 @@ impl StampLog {
         Ok(Self {
             stamps: AtomicBool::new(false),
             frames: Mutex::default(),
-            changed: Condvar::new(),
             _stamped: stamped,
         })
     }
@@ -183,7 +183,7 @@ impl StampLog {
         let sent = Sent {
             tag,
             read_ns: read_ns(ClockId::Realtime),
-            departure: Departure::Pending,
+            departure: FrameDeparture::Pending,
             head: Head::of(frame, &[]),
         };
         push(&mut frames.sent, sent);
@@ -195,10 +195,8 @@ impl StampLog {
     pub(crate) fn note_departure(&self, tag: u64, at: Option<Instant<Virtual>>) {
         let mut frames = self.frames.lock();
         if let Some(sent) = frames.sent.iter_mut().rev().find(|sent| sent.tag == tag) {
-            sent.departure = at.map_or(Departure::None, Departure::At);
+            sent.departure = at.map_or(FrameDeparture::None, FrameDeparture::At);
         }
-        drop(frames);
-        self.changed.notify_all();
     }
 
     /// Records that all frames which the host has sent were read.
@@ -212,7 +210,6 @@ impl StampLog {
     /// Records that the network has ended, so that no further frame departs.
     pub(crate) fn end(&self) {
         self.frames.lock().ended = true;
-        self.changed.notify_all();
     }
 
     /// Returns true if no further frame is recorded.
@@ -233,36 +230,29 @@ impl StampLog {
     }
 
     /// Returns the instant at which the first bit of a frame left the host. `data` is the beginning
-    /// of the frame, and `kernel_ns` the kernel's stamp of its transmission. Waits until the frame
-    /// has left, or `gives_up` returns true. Returns `None` if the frame was dropped.
-    pub fn departure(
-        &self,
-        kernel_ns: i64,
-        data: &[u8],
-        gives_up: impl Fn() -> bool,
-    ) -> Option<Instant<Virtual>> {
+    /// of the frame, and `kernel_ns` the kernel's stamp of its transmission. The result is
+    /// [`FrameDeparture::Pending`] while the frame has not left. Does not wait.
+    pub fn departure(&self, kernel_ns: i64, data: &[u8]) -> FrameDeparture {
         if data.is_empty() {
-            return None;
+            return FrameDeparture::None;
         }
         let mut frames = self.frames.lock();
-        loop {
-            let is_it = |sent: &Sent| sent.read_ns >= kernel_ns && sent.head.agrees(data);
-            let place = frames.sent.iter().position(is_it);
-            let departure = place.map(|place| frames.sent[place].departure);
-            match (place, departure) {
-                (Some(place), Some(Departure::At(at))) => {
-                    frames.sent.remove(place);
-                    return Some(at);
-                }
-                (Some(place), Some(Departure::None)) => {
-                    frames.sent.remove(place);
-                    return None;
-                }
-                (None, _) if frames.have_lost(kernel_ns) => return None,
-                _ if self.has_ended(&frames) || gives_up() => return None,
-                _ => {}
+        let is_it = |sent: &Sent| sent.read_ns >= kernel_ns && sent.head.begins(data);
+        let Some(place) = frames.sent.iter().position(is_it) else {
+            let is_gone = frames.have_lost(kernel_ns) || self.has_ended(&frames);
+            return match is_gone {
+                true => FrameDeparture::None,
+                false => FrameDeparture::Pending,
+            };
+        };
+        let departure = frames.sent[place].departure;
+        match departure {
+            FrameDeparture::Pending if self.has_ended(&frames) => FrameDeparture::None,
+            FrameDeparture::Pending => FrameDeparture::Pending,
+            _ => {
+                frames.sent.remove(place);
+                departure
             }
-            self.changed.wait_for(&mut frames, LOOK_AGAIN);
         }
     }
 }
@@ -279,13 +269,14 @@ fn push<T>(list: &mut VecDeque<T>, frame: T) {
 const HEAD_BYTES: usize = 160;
 /// Number of bytes that must agree if the log has only the beginning of the data.
 const ENOUGH_BYTES: usize = 32;
+/// Number of bytes by which a sent frame is found at least, unless it is shorter. ptp4l reads as many
+/// bytes of the frame as its message has, and the shortest has 44.
+const LEAST_BYTES: usize = 44;
 /// Number of frames that are kept in each direction. Programs read stamps soon after the frames.
 const MOST_FRAMES: usize = 4_096;
 /// Time by which the kernel may queue a frame later than it stamps it, in nanoseconds. Undisturbed,
 /// it does so at once.
 const LOST_NS: i64 = 1_000_000_000;
-/// Interval at which a waiting thread looks whether it is still to wait.
-const LOOK_AGAIN: WallDuration = WallDuration::from_millis(200);
 
 #[cfg(test)]
 mod tests {
@@ -299,10 +290,6 @@ mod tests {
 
     fn at(ns: i64) -> Option<Instant<Virtual>> {
         Some(Instant::from_ns(ns))
-    }
-
-    fn never() -> bool {
-        false
     }
 
     #[test]
@@ -334,30 +321,32 @@ mod tests {
         log.note_departure(tags[1], at(20));
         log.note_departure(tags[0], at(10));
         log.note_departure(tags[2], None);
-        let departure = || log.departure(before_ns, b"the same and more", never);
+        let departure = || log.departure(before_ns, b"the same and more");
+        let left_at = |ns: i64| FrameDeparture::At(Instant::from_ns(ns));
+        assert_eq!(log.departure(before_ns, b"the sa"), FrameDeparture::Pending);
         assert_eq!(
             [departure(), departure(), departure()],
-            [at(10), at(20), None]
+            [left_at(10), left_at(20), FrameDeparture::None]
         );
     }
 
     #[test]
-    fn a_reader_waits_for_a_departure_and_not_for_a_frame_that_the_kernel_dropped() {
+    fn a_departure_is_pending_until_the_frame_has_left_or_is_lost() {
         let log = log();
         let now_ns = read_ns(ClockId::Realtime);
         let tag = log.note_read(b"slow").expect("it stamps");
-        std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| log.departure(now_ns, b"slow", never));
-            std::thread::sleep(WallDuration::from_millis(20));
-            assert!(!waiting.is_finished());
-            log.note_departure(tag, at(7));
-            assert_eq!(waiting.join().expect("no panic"), at(7));
-        });
+        assert_eq!(log.departure(now_ns, b"slow"), FrameDeparture::Pending);
+        log.note_departure(tag, at(7));
+        let left_at = FrameDeparture::At(Instant::from_ns(7));
+        assert_eq!(log.departure(now_ns, b"slow"), left_at);
+        assert_eq!(log.departure(now_ns, b"slow"), FrameDeparture::Pending);
         log.note_drained();
-        assert_eq!(log.departure(now_ns, b"lost", never), None);
-        assert_eq!(log.departure(now_ns, b"never sent", || true), None);
+        let long_ago_ns = now_ns - 2 * LOST_NS;
+        assert_eq!(log.departure(long_ago_ns, b"lost"), FrameDeparture::None);
+        log.note_read(b"waits").expect("it stamps");
         log.end();
-        assert_eq!(log.departure(now_ns, b"never sent", never), None);
+        assert_eq!(log.departure(now_ns, b"waits"), FrameDeparture::None);
+        assert_eq!(log.departure(now_ns, b"never sent"), FrameDeparture::None);
     }
 
     #[test]

@@ -37,6 +37,9 @@ struct LinkState {
     is_up: bool,
 }
 
+/// Least rate of the kernel's shaper, which computes in whole bytes per second.
+const LEAST_RATE: u64 = 8;
+
 impl Fabric {
     /// Returns the link between two nodes, which has this rate; `None` if there is no such link.
     ///
@@ -90,8 +93,10 @@ impl ChangingLink {
             rate_bits_per_s: rate_bits_per_s.or(state.rate_bits_per_s),
             is_up: is_up.unwrap_or(state.is_up),
         };
-        if new == *state {
-            return Ok(());
+        if let Some(rate) = new.rate_bits_per_s.filter(|rate| *rate < LEAST_RATE) {
+            let action = format!("change link `{}`", self.title);
+            let text = format!("{rate} bit/s is below {LEAST_RATE} bit/s, the least of the kernel");
+            return Err(KernelError::new(action, std::io::Error::other(text)));
         }
         for end in &self.ends {
             end.namespace.run(|| end.set(&self.title, new))??;

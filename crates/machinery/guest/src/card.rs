@@ -72,6 +72,10 @@ pub(crate) fn time(
 }
 
 /// Returns the card's stamp of a frame, in nanoseconds; 0 if the card has not stamped the frame.
+///
+/// # Errors
+/// Fails with EAGAIN if a sent frame has not left the host yet. The asker waits in virtual time and
+/// asks again: this thread serves other programs, too, and the frame may leave only after a pause.
 pub(crate) fn stamp_ns(
     clock: &Clock,
     asker: &Asker<'_>,
@@ -91,8 +95,8 @@ pub(crate) fn stamp_ns(
     let at = match is_sent {
         true if transmits == TX_OFF => None,
         true => {
-            let gives_up = || asker.known_process().is_err();
-            card.stamps.departure(kernel_ns, bytes, &gives_up)
+            let departure = card.stamps.departure(kernel_ns, bytes);
+            departure.map_err(|_| libc::EAGAIN)?
         }
         false if receives == FILTER_NONE => None,
         false => card.stamps.arrival(kernel_ns, bytes),

@@ -44,7 +44,7 @@ use crate::linux::memory::PageMapping;
 pub(crate) use calibration::Counter;
 use calibration::{Calibration, TscLine};
 pub(crate) use card::Card;
-pub use card::{CardOptions, FrameStamps};
+pub use card::{CardOptions, FrameStamps, NotYet};
 pub use cards::CardReading;
 use file_dates::FileDates;
 use history::History;

@@ -43,8 +43,8 @@ mod timers;
 
 pub use clock::{
     CardOptions, CardReading, ChangeKind, Clock, ClockOptions, Compute, ErrorEstimate, FileTimes,
-    FrameStamps, Host, HostChange, HostOptions, HostReading, HostTimeState, Mark, ProcFiles,
-    Reckoning, TrueTime, Tsc,
+    FrameStamps, Host, HostChange, HostOptions, HostReading, HostTimeState, Mark, NotYet,
+    ProcFiles, Reckoning, TrueTime, Tsc,
 };
 pub use control::{
     Cause, ComponentText, ControlError, Controlled, EnterCommand, EnteredCommand, EventOrigin,

@@ -11,7 +11,9 @@
 use timeloom_abi::calls::ImageCall;
 
 use crate::abi::{MessageHeader, Timespec};
+use crate::sleep::sleep_until;
 use crate::sys::{ask, errno, nr, readable, syscall};
+use crate::wait::Deadline;
 
 /// Handles `open(path, flags, mode)`, `openat(directory, path, flags, mode)` and
 /// `openat2(directory, path, how, size)`.
@@ -122,12 +124,15 @@ pub(crate) unsafe fn complete(
         data = part[0];
         length = part[1].min(message.length);
     }
-    let shown_ns = ask(ImageCall::CardStamp {
-        kernel_ns: given[0].to_ns().unwrap_or(0),
-        data,
-        length,
-        is_sent: message.flags & MSG_ERRQUEUE != 0,
-    });
+    let is_sent = message.flags & MSG_ERRQUEUE != 0;
+    let kernel_ns = given[0].to_ns().unwrap_or(0);
+    // Several messages about one frame cannot be told apart here, and one of them would get the
+    // stamp of another.
+    let is_ambiguous = is_sent && flags & (TX_SCHED | TX_ACK) != 0;
+    let shown_ns = match is_ambiguous {
+        true => 0,
+        false => stamp_ns(kernel_ns, (data, length), is_sent),
+    };
     if shown_ns > 0 {
         given[2] = Timespec::from_ns(shown_ns as i64);
     }
@@ -136,6 +141,28 @@ pub(crate) unsafe fn complete(
     }
     // SAFETY: as above.
     unsafe { stamps.write_unaligned(given) };
+}
+
+/// Returns the card's stamp of a frame, in nanoseconds; not positive if there is none. Waits, in
+/// virtual time, for the departure of a sent frame.
+fn stamp_ns(kernel_ns: i64, (data, length): (usize, usize), is_sent: bool) -> isize {
+    let mut step_ns = FIRST_STEP_NS;
+    let mut waited_ns = 0;
+    loop {
+        let shown_ns = ask(ImageCall::CardStamp {
+            kernel_ns,
+            data,
+            length,
+            is_sent,
+        });
+        if shown_ns != errno::EAGAIN || waited_ns >= LONGEST_WAIT_NS {
+            return shown_ns;
+        }
+        // A handler that runs meanwhile does not end the wait: the message was received.
+        sleep_until(Deadline::after_ns(step_ns));
+        waited_ns += step_ns;
+        step_ns = (step_ns + step_ns).min(LONGEST_STEP_NS);
+    }
 }
 
 /// Returns the flags of SO_TIMESTAMPING of a socket.
@@ -156,6 +183,12 @@ fn stamping(fd: usize) -> u32 {
     }
 }
 
+/// First and longest virtual time between two questions for the stamp of a sent frame.
+const FIRST_STEP_NS: i64 = 1_000;
+const LONGEST_STEP_NS: i64 = 1_000_000;
+/// Virtual time after which a sent frame has no stamp. A frame that never reaches the card, as one
+/// to the host itself, would otherwise be waited for without end.
+const LONGEST_WAIT_NS: i64 = 1_000_000_000;
 /// Path of the card's clock, with the zero at its end.
 const PATH: &[u8; 10] = b"/dev/ptp0\0";
 const SOL_SOCKET: usize = 1;
@@ -169,4 +202,6 @@ const SOFTWARE: u32 = 1 << 4;
 /// stamps of the kernel.
 const ONLY_HARDWARE: u32 = 1 << 5;
 const RAW_HARDWARE: u32 = 1 << 6;
+const TX_SCHED: u32 = 1 << 8;
+const TX_ACK: u32 = 1 << 9;
 const HARDWARE: u32 = TX_HARDWARE | RX_HARDWARE | RAW_HARDWARE;

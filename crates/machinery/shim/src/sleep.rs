@@ -49,7 +49,16 @@ pub(crate) fn clock_nanosleep(args: [usize; 6]) -> isize {
     } else {
         Deadline::after_ns(wanted_ns)
     };
-    let result = until(deadline, 0, |slice| match &slice.wall {
+    let result = sleep_until(deadline);
+    if result == errno::EINTR && !absolute && remaining != 0 {
+        return store_remaining(deadline.left_ns().unwrap_or(0), remaining);
+    }
+    result
+}
+
+/// Sleeps until the deadline. Returns zero, or `EINTR` if a handler ran.
+pub(crate) fn sleep_until(deadline: Deadline) -> isize {
+    until(deadline, 0, |slice| match &slice.wall {
         Some(wall) if slice.wall_ns > 0 => {
             // SAFETY: the call reads 16 bytes of `wall`, and writes nothing.
             unsafe {
@@ -60,11 +69,7 @@ pub(crate) fn clock_nanosleep(args: [usize; 6]) -> isize {
             }
         }
         _ => 0,
-    });
-    if result == errno::EINTR && !absolute && remaining != 0 {
-        return store_remaining(deadline.left_ns().unwrap_or(0), remaining);
-    }
-    result
+    })
 }
 
 /// Stores the remaining time, in nanoseconds, of an interrupted sleep at address `remaining`.

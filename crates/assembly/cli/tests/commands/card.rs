@@ -119,3 +119,63 @@ fn a_real_slave_verifies_simulated_clocks_and_measures_its_card_exactly() {
     }
     assert!(!log.contains("violation:"), "{log}");
 }
+
+const QUEUED: &str = r#"
+schema = "timeloom/1"
+name = "queued"
+time = { duration = "5 s", mode = "skip", compute = "none", start = "2024-01-01T12:00:00Z" }
+[network]
+[system]
+links = [{ between = ["a", "b"], rate = "1 Mbit/s" }]
+[system.hosts.a]
+address = "10.0.0.1/24"
+card = {}
+programs = [{ name = "asker", essential = false, run = ["python3", "-c", """
+import ctypes, fcntl, socket, struct, time
+sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+setting = ctypes.create_string_buffer(struct.pack("3i", 0, 1, 0))
+request = struct.pack("16sQ16x", b"eth0", ctypes.addressof(setting))
+fcntl.ioctl(sender, 0x89b0, request)
+sender.setsockopt(socket.SOL_SOCKET, 37, 1 | 64)
+def stamp():
+    while True:
+        try:
+            _, parts, _, _ = sender.recvmsg(2048, 1024, 0x2000)
+        except BlockingIOError:
+            time.sleep(0.001)
+            continue
+        for level, kind, data in parts:
+            if (level, kind) == (socket.SOL_SOCKET, 37):
+                seconds, ns = struct.unpack("6q", data)[4:]
+                return seconds * 10**9 + ns
+time.sleep(0.5)
+sender.sendto(b"find the neighbour", ("10.0.0.2", 5000))
+stamp()
+time.sleep(0.5)
+for number in range(3):
+    sender.sendto(bytes([number]) * 1000, ("10.0.0.2", 5000))
+stamps = [stamp() for _ in range(3)]
+sender.sendto(b"to itself", ("10.0.0.1", 5000))
+print("between", stamps[1] - stamps[0], stamps[2] - stamps[1])
+print("to itself", stamp())
+"""] }]
+[system.hosts.b]
+address = "10.0.0.2/24"
+"#;
+
+/// Frames that wait in the host's queue leave one after the other, in virtual time, which passes
+/// while the program asks for their stamps. A frame that never reaches the card has no stamp.
+#[test]
+fn the_stamp_of_a_frame_that_waits_in_the_queue_is_that_of_its_departure() {
+    let log = log_of("queued", QUEUED);
+    let between = log.lines().find_map(|line| line.split_once("between "));
+    let (_, between) = between.unwrap_or_else(|| panic!("{log}"));
+    let spans: Vec<i64> = between
+        .split(' ')
+        .filter_map(|it| it.parse().ok())
+        .collect();
+    // 1,000 bytes of data with their headers, at 1 Mbit/s.
+    assert!(spans.len() == 2 && spans[0] == spans[1], "{log}");
+    assert!((8_300_000..8_700_000).contains(&spans[0]), "{log}");
+    assert!(log.contains("to itself 0"), "{log}");
+}

@@ -5,6 +5,7 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 use crate::support::passed;
 
@@ -26,9 +27,13 @@ fn ptp4l_disciplines_a_hosts_clock_by_the_kernels_time_stamps() {
     fs::remove_dir_all(&directory).expect("our own");
 }
 
+/// Lock of the tests that make the machine busy, which run one after another.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
 /// Runs the example with these settings, beside two processes that compute. On such a machine a run
 /// may not be trusted, but its checks hold: the stamps are instants of the model.
 fn disciplines_a_card(name: &str, sets: &[&str]) {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let name = format!("timeloom-card-{name}-{}", std::process::id());
     let directory = std::env::temp_dir().join(name);
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");

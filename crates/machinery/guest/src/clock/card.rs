@@ -21,6 +21,10 @@ pub struct CardOptions {
     pub offset: Duration,
 }
 
+/// Answer about a frame that has not departed yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotYet;
+
 /// Instants at which frames passed a card.
 pub trait FrameStamps: Send + Sync {
     /// Starts or ends the stamping of frames.
@@ -31,13 +35,11 @@ pub trait FrameStamps: Send + Sync {
     fn arrival(&self, kernel_ns: i64, data: &[u8]) -> Option<Instant<Virtual>>;
 
     /// Returns the instant at which a frame departed that begins with `data`, and that the kernel
-    /// stamped with `kernel_ns`. Waits until the frame has departed, or `gives_up` returns true.
-    fn departure(
-        &self,
-        kernel_ns: i64,
-        data: &[u8],
-        gives_up: &dyn Fn() -> bool,
-    ) -> Option<Instant<Virtual>>;
+    /// stamped with `kernel_ns`; `None` if the card does not stamp it. Must not wait.
+    ///
+    /// # Errors
+    /// Fails if the frame has not departed yet.
+    fn departure(&self, kernel_ns: i64, data: &[u8]) -> Result<Option<Instant<Virtual>>, NotYet>;
 }
 
 /// Card of a host.

@@ -49,7 +49,7 @@ impl HostState {
         let shown_ns = card.clock.shown(own, card.own_time.at(now)).as_ns();
         let rate = self.time_map.rate().times(card.clock.rate(own));
         Some(CardReading {
-            error: Duration::from_ns(shown_ns - truth.as_ns()),
+            error: Duration::from_ns(shown_ns.saturating_sub(truth.as_ns())),
             frequency_error: rate.as_f64() - 1.0,
         })
     }

@@ -107,6 +107,11 @@ impl Link {
         packets: &mut Slab,
         scheduled: &mut Scheduled,
     ) -> Offered {
+        // The limit of the queue does not count the packet in transmission.
+        if scheduled.serving.is_none() && scheduled.queue.has_no_room() {
+            packets[id].at = now;
+            return Offered::EndOfTransmission(self.transmit(now, id, packets, scheduled));
+        }
         if !scheduled.queue.enqueue(now, id, packets) {
             return self.drop(id, packets);
         }
@@ -127,8 +132,19 @@ impl Link {
         scheduled: &mut Scheduled,
     ) -> Option<Instant<Virtual>> {
         let stats = &mut self.stats;
-        scheduled.serving = scheduled.queue.dequeue(now, packets, stats);
-        let id = scheduled.serving?;
+        let id = scheduled.queue.dequeue(now, packets, stats)?;
+        Some(self.transmit(now, id, packets, scheduled))
+    }
+
+    /// Begins the transmission of a packet. Returns its end.
+    fn transmit(
+        &mut self,
+        now: Instant<Virtual>,
+        id: PacketId,
+        packets: &Slab,
+        scheduled: &mut Scheduled,
+    ) -> Instant<Virtual> {
+        scheduled.serving = Some(id);
         self.stats.waited_ns += (now - packets[id].at).as_unsigned_ns();
         if packets[id].flags & Packet::STAMPED != 0 {
             scheduled.begun = Some(packets[id].link.0);
@@ -138,7 +154,7 @@ impl Link {
         let waited = self.stats.waited_ns;
         let end = self.occupy(now, &packets[id]);
         self.stats.waited_ns = waited;
-        Some(end)
+        end
     }
 
     /// Ends a transmission. Returns the packet (and its copy, if any), each of which arrives at its
@@ -157,7 +173,7 @@ impl Link {
                 let impairment = &extra.impairment;
                 let random = &mut extra.random;
                 if random.chance(impairment.loss) {
-                    self.stats.lost += 1;
+                    self.stats.lost += u64::from(packets[id].segments());
                     packets[id].flags |= Packet::LOST;
                 }
                 packets[id].at = self.arrival(now, impairment, random, scheduled);

@@ -89,6 +89,11 @@ impl Discipline {
         }
     }
 
+    /// Returns true if no packet ever waits.
+    pub(crate) fn has_no_room(&self) -> bool {
+        matches!(self, Self::DropTail { packets: 0, .. })
+    }
+
     /// Returns the number of packets that wait.
     pub(crate) fn len(&self) -> u32 {
         match self {

@@ -152,8 +152,8 @@ fn a_loss_by_hand_replaces_the_decisions_about_waiting_packets() {
 
 #[test]
 fn a_link_with_planned_changes_behaves_before_them_as_one_without() {
-    let through = |planned: bool| {
-        let wire = bare(SLOW, Duration::from_ms(2), 30);
+    let through = |planned: bool, queue: u32| {
+        let wire = bare(SLOW, Duration::from_ms(2), queue);
         let (network, [a, router, b]) = pair(3, bare(GBIT, Duration::ZERO, 1_000), wire);
         let port = network.port(router, 1).unwrap();
         let mut world = network.build().unwrap();
@@ -163,7 +163,9 @@ fn a_link_with_planned_changes_behaves_before_them_as_one_without() {
         }
         run(world, ms(1_900)).model.tcp(flow)
     };
-    assert_eq!(through(false), through(true));
+    assert_eq!(through(false, 30), through(true, 30));
+    // A packet that needs not wait passes a link whose queue has no room.
+    assert_eq!(through(false, 0), through(true, 0));
 }
 
 #[test]
