@@ -79,8 +79,10 @@ class Command:
 
 
 def shown(words: list[str]) -> str:
-    """Words of a command for readers."""
-    return " ".join(words).replace("{out}", "DIRECTORY")
+    """Words of a command for readers. Programs and directories among its arguments are in capitals."""
+    first, *rest = words
+    arguments = ["TIMELOOM" if word == "timeloom" else word for word in rest]
+    return " ".join([first, *arguments]).replace("{out}", "DIRECTORY")
 
 
 @dataclass(frozen=True)
