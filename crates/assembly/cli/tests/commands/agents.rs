@@ -197,36 +197,25 @@ fn the_last_of_two_holds_lets_all_go() {
 fn agents_step_and_run_until_an_instant_together() {
     let machines = Machines::new("agents-step", 3);
     let _agents = machines.agents(3, &PATIENT);
-    let command = |index: usize, arguments: &[&str]| {
-        let done = timeloom(&[arguments, &["--name", &machines.session(index)]].concat());
-        let said = String::from_utf8_lossy(&done.stderr).into_owned();
-        assert!(done.status.success(), "{arguments:?}: {said}");
-    };
-    let all_stand_at = |at: i64| {
-        for index in 0..3 {
-            let status = machines.query(index);
-            assert_eq!(status["virtual_ns"].as_i64(), Some(at), "{status}");
-            assert_eq!(status["paused"].as_bool(), Some(true), "{status}");
-        }
-    };
-    command(0, &["pause"]);
-    let mut at = machines.query(0)["virtual_ns"].as_i64().expect("a clock");
+    machines.command(0, &["pause"]);
+    let mut at = machines.now_ns(0);
     for (step_ms, dilation) in [(1, 1.0), (1_000, 0.5), (70, 20.0), (200, 1.0)] {
         // The pause goes on, so the change counts from the step on.
         machines.dilate(1, dilation);
-        command(0, &["step", &format!("{step_ms} ms")]);
+        machines.command(0, &["step", &format!("{step_ms} ms")]);
         at += step_ms * 1_000_000;
-        all_stand_at(at);
+        machines.all_stand_at(3, at);
         assert_eq!(machines.query(2)["dilation"].as_f64(), Some(dilation));
     }
-    command(0, &["resume"]);
+    machines.command(0, &["resume"]);
     // A run until an instant pauses a running session once more, to tell all others before it.
     for index in [1, 2] {
-        let until = machines.query(0)["virtual_ns"].as_i64().expect("a clock") + 2_000_000_000;
-        let instant = format!("{}.{:09} s", until / 1_000_000_000, until % 1_000_000_000);
-        command(index, &["run-until", &instant]);
-        all_stand_at(until);
-        command(index, &["resume"]);
+        let before = machines.now_ns(index);
+        machines.command(index, &["run-until", "+2s"]);
+        let until = machines.now_ns(index);
+        assert!(until >= before + 2_000_000_000, "{before} {until}");
+        machines.all_stand_at(3, until);
+        machines.command(index, &["resume"]);
         wait_for("all go on", || {
             (machines.query(0)["virtual_ns"].as_i64()? > until).then_some(())
         });
@@ -239,7 +228,7 @@ fn a_run_to_an_instant_ends_with_a_pause_and_with_its_machine() {
     let machines = Machines::new("agents-step-end", 3);
     let mut agents = machines.agents(3, &["--patience", "3s", "--on-silence", "release"]);
     let run_until = |index: usize, ahead_ns: i64| {
-        let until = machines.query(0)["virtual_ns"].as_i64().expect("a clock") + ahead_ns;
+        let until = machines.now_ns(0) + ahead_ns;
         let instant = format!("{}.{:09} s", until / 1_000_000_000, until % 1_000_000_000);
         let mut command = Command::new(env!("CARGO_BIN_EXE_timeloom"));
         command.args(["run-until", &instant, "--name", &machines.session(index)]);
@@ -256,10 +245,10 @@ fn a_run_to_an_instant_ends_with_a_pause_and_with_its_machine() {
     let output = far.wait_with_output().expect("it ends");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("was paused at"), "{said}");
-    let at = machines.query(0)["virtual_ns"].as_i64().expect("a clock");
+    let at = machines.now_ns(0);
     assert!(at < until, "{at}");
     assert!(timeloom(&["resume", "--name", &name]).status.success());
-    let (mut short, until) = run_until(1, 2_000_000_000);
+    let (mut short, until) = run_until(1, 10_000_000_000);
     wait_for("the run to the instant begins", || {
         (machines.log(0).len() > 3).then_some(())
     });

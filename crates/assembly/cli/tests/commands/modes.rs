@@ -13,13 +13,21 @@ use crate::placement::{METER, READER};
 use crate::support::machines::{Machines, timeloom};
 
 /// Name of a mode in the table, and the keys of `[time]`.
-const MODES: [(&str, &str); 7] = [
+const MODES: [(&str, &str); 9] = [
     ("`virtual`", r#"mode = "virtual""#),
     ("`virtual`, dilated", "mode = \"virtual\"\ndilation = 1.5"),
+    (
+        "`virtual`, in periods",
+        "mode = \"virtual\"\nperiod = \"70 ms\"",
+    ),
     ("`skip`", r#"mode = "skip""#),
     (
         "`skip`, `compute = \"none\"`",
         "mode = \"skip\"\ncompute = \"none\"",
+    ),
+    (
+        "`skip`, `compute = \"none\"`, in periods",
+        "mode = \"skip\"\ncompute = \"none\"\nperiod = \"70 ms\"",
     ),
     ("`stepped`", r#"mode = "stepped""#),
     (

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::Child;
 
 use timeloom_results::{ClockAction, EventRow, RunDirectory, SignalRow};
 use timeloom_test_support::wait_for;
@@ -290,30 +290,18 @@ fn a_dilated_run_steps_on_all_agents() {
     ];
     let mut run = machines.start(&spread, &duration);
     wait_until(&machines, 500_000_000);
-    let command = |index: usize, arguments: &[&str]| {
-        let done = timeloom(&[arguments, &["--name", &machines.session(index)]].concat());
-        let said = String::from_utf8_lossy(&done.stderr).into_owned();
-        assert!(done.status.success(), "{arguments:?}: {said}");
-    };
-    let all_stand_at = |at: i64| {
-        for index in 0..2 {
-            let status = machines.query(index);
-            assert_eq!(status["virtual_ns"].as_i64(), Some(at), "{status}");
-            assert_eq!(status["paused"].as_bool(), Some(true), "{status}");
-        }
-    };
-    command(1, &["pause"]);
-    let mut at = machines.query(1)["virtual_ns"].as_i64().expect("a clock");
+    machines.command(1, &["pause"]);
+    let mut at = machines.now_ns(1);
     for step_ms in [1, 30, 500] {
-        command(1, &["step", &format!("{step_ms} ms")]);
+        machines.command(1, &["step", &format!("{step_ms} ms")]);
         at += step_ms * 1_000_000;
-        all_stand_at(at);
+        machines.all_stand_at(2, at);
     }
-    command(1, &["resume"]);
-    command(0, &["run-until", "+1s"]);
-    let reached = machines.query(0)["virtual_ns"].as_i64().expect("a clock");
+    machines.command(1, &["resume"]);
+    machines.command(0, &["run-until", "+1s"]);
+    let reached = machines.now_ns(0);
     assert!(reached > at + 1_000_000_000, "{reached} {at}");
-    all_stand_at(reached);
+    machines.all_stand_at(2, reached);
     let _ = run.kill();
     let _ = run.wait();
     drop(agents);
@@ -335,17 +323,11 @@ fn the_time_of_computing_agents_is_granted_at_the_first() {
         &duration,
     ];
     let run = machines.start(&spread, &more);
-    let [first, second] = [0, 1].map(|index| machines.session(index));
-    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../python");
-    let granter = Command::new("python3")
-        .args(["-c", GRANTER, &first, &second, &DURATION_NS.to_string()])
-        .env("PYTHONPATH", python)
-        .output()
-        .expect("python3 can be started");
-    let said = String::from_utf8_lossy(&granter.stderr);
-    assert!(granter.status.success(), "{said}");
-    let steps = String::from_utf8_lossy(&granter.stdout);
-    assert_eq!(steps.trim(), "61", "6 s in steps of 99 ms {said}");
+    assert_eq!(
+        machines.grant_steps(DURATION_NS, true),
+        61,
+        "steps of 99 ms"
+    );
     let (granted, _) = results(&machines, run);
     for program in ["ticks-a", "ticks-b"] {
         ticks(&granted, program);
@@ -353,25 +335,6 @@ fn the_time_of_computing_agents_is_granted_at_the_first() {
     answers_are_in_order(&granted);
     drop(agents);
 }
-
-/// Grants steps of 99 ms to the session of the first argument, up to the instant of the third
-/// argument. After each, checks the clock of the other session. Prints the number of steps.
-const GRANTER: &str = r#"
-import sys
-from timeloom.control import Controller, Granter
-steps, end = 0, int(sys.argv[3])
-with Granter(sys.argv[1], wait_s=60) as testbed, Controller(sys.argv[2], wait_s=60) as other:
-    while testbed.standing.now_ns < end and not testbed.standing.ended:
-        until = min(testbed.standing.now_ns + 99_000_000, end)
-        testbed.grant_ns(until)
-        steps += 1
-        if until == end:
-            break
-        assert testbed.standing.now_ns == until, testbed.standing
-        there = other.state()
-        assert there.now_ns == until and there.paused, (there, until)
-print(steps)
-"#;
 
 /// Every agent stops at exactly the multiples of the period, and at no other instant.
 #[test]

@@ -11,7 +11,7 @@ use timeloom_test_support::wait_for;
 
 use crate::placement::ordered;
 use crate::placement_simulated;
-use crate::support::machines::{Machines, let_go, timeloom};
+use crate::support::machines::{Machines, let_go};
 use crate::support::place;
 
 /// Settings with which the clocks of all agents move from event to event.
@@ -159,41 +159,13 @@ fn the_time_of_all_agents_is_granted_at_the_first() {
         "time.stepped.skip=true",
     ];
     let run = machines.start(&spread, &more);
-    let [first, second] = [0, 1].map(|index| machines.session(index));
-    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../python");
-    let granter = Command::new("python3")
-        .args(["-c", GRANTER, &first, &second])
-        .env("PYTHONPATH", python)
-        .output()
-        .expect("python3 can be started");
-    let said = String::from_utf8_lossy(&granter.stderr);
-    assert!(granter.status.success(), "{said}");
-    let steps = String::from_utf8_lossy(&granter.stdout);
-    assert_eq!(steps.trim(), "102", "10 s in steps of 99 ms {said}");
+    let steps = machines.grant_steps(10_000_000_000, false);
+    assert_eq!(steps, 102, "10 s in steps of 99 ms");
     let granted = ended(&machines, run, "granted");
     let compared = compare_runs(&one, &granted).expect("readable");
     assert_eq!(compared.text, None);
     drop(agents);
 }
-
-/// Grants steps of 99 ms to the session of the first argument. After each, checks the clock of the
-/// other session. Prints the number of steps.
-const GRANTER: &str = r#"
-import json, subprocess, sys
-from timeloom.control import Controller, Granter
-steps = 0
-with Granter(sys.argv[1], wait_s=60) as testbed, Controller(sys.argv[2], wait_s=60) as other:
-    while True:
-        until = min(testbed.standing.now_ns + 99_000_000, 10_000_000_000)
-        testbed.grant_ns(until)
-        steps += 1
-        if testbed.standing.ended or testbed.standing.now_ns >= 10_000_000_000:
-            break
-        assert testbed.standing.now_ns == until, testbed.standing
-        there = other.state().now_ns
-        assert there <= until, (there, until)
-print(steps)
-"#;
 
 /// Returns the instant of a session's clock if it is paused.
 fn paused_at(machines: &Machines, index: usize) -> Option<i64> {
@@ -232,17 +204,11 @@ fn a_pause_and_a_step_at_one_agent_are_those_of_all() {
         let virtual_ns = |index: usize| machines.query(index)["virtual_ns"].as_i64();
         (virtual_ns(0)? > there + 2_000_000_000 && virtual_ns(1)? > there).then_some(())
     });
-    let command = |index: usize, arguments: &[&str]| {
-        let name = machines.session(index);
-        let done = timeloom(&[arguments, &["--name", &name]].concat());
-        let said = String::from_utf8_lossy(&done.stderr).into_owned();
-        assert!(done.status.success(), "{arguments:?}: {said}");
-    };
-    command(1, &["pause"]);
+    machines.command(1, &["pause"]);
     wait_for("all are paused", || paused_at(&machines, 0));
     for step_ms in [1, 10, 1_000, 100_000] {
         let before = paused_at(&machines, 1).expect("it is paused");
-        command(1, &["step", &format!("{step_ms} ms")]);
+        machines.command(1, &["step", &format!("{step_ms} ms")]);
         let until = before + step_ms * 1_000_000;
         assert_eq!(paused_at(&machines, 1), Some(until));
         let there = wait_for("the other is paused", || paused_at(&machines, 0));
@@ -250,9 +216,9 @@ fn a_pause_and_a_step_at_one_agent_are_those_of_all() {
     }
     let until = paused_at(&machines, 1).expect("it is paused") + 7_000_000_000;
     let instant = format!("{}.{:09} s", until / 1_000_000_000, until % 1_000_000_000);
-    command(1, &["run-until", &instant]);
+    machines.command(1, &["run-until", &instant]);
     assert_eq!(paused_at(&machines, 1), Some(until));
-    command(1, &["resume"]);
+    machines.command(1, &["resume"]);
     wait_for("all go on", || {
         let virtual_ns = machines.query(0)["virtual_ns"].as_i64()?;
         (virtual_ns > until + 2_000_000_000).then_some(())

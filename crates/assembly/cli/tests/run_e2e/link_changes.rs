@@ -11,8 +11,8 @@ use crate::engine_processes::PROCESSES;
 use crate::engines::two_engines;
 use crate::support::{Finished, Lab, log_lines, repository};
 
-/// Program that sends a numbered datagram every second. It prints in how many µs the echo came, and
-/// when the datagram was sent, in µs since the run began.
+/// Program that sends a numbered datagram every second. It prints the round-trip time in µs, and the
+/// instant of sending in µs since the run began.
 const ASK: &str = r#"
 import socket, sys, time
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -307,7 +307,7 @@ run = ["ping", "-i", "0.2", "10.2.0.2"]
     assert_eq!(changes[0].1, "r1-r2: delay 40 ms");
 }
 
-/// Where computing takes no time, the changes of the kernel's links are exact as well.
+/// If computing takes no time, the changes of the kernel's links are exact as well.
 #[test]
 fn links_of_the_kernel_go_down_and_up_and_change_their_rate() {
     let changes = r#"

@@ -1,6 +1,7 @@
 //! Machines for tests: network namespaces on one kernel that are connected with each other.
 
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
 use timeloom_test_support::{need, need_root};
@@ -102,6 +103,45 @@ impl Machines {
         serde_json::from_slice(&asked.stdout).unwrap_or_default()
     }
 
+    /// Runs a command on a machine's session, which must succeed.
+    pub(crate) fn command(&self, index: usize, arguments: &[&str]) {
+        let done = timeloom(&[arguments, &["--name", &self.session(index)]].concat());
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(done.status.success(), "{arguments:?}: {said}");
+    }
+
+    /// Returns a machine's virtual time in nanoseconds.
+    pub(crate) fn now_ns(&self, index: usize) -> i64 {
+        self.query(index)["virtual_ns"].as_i64().expect("a clock")
+    }
+
+    /// Checks that the first `count` machines are paused at this virtual instant.
+    pub(crate) fn all_stand_at(&self, count: usize, at_ns: i64) {
+        for index in 0..count {
+            let status = self.query(index);
+            assert_eq!(status["virtual_ns"].as_i64(), Some(at_ns), "{status}");
+            assert_eq!(status["paused"].as_bool(), Some(true), "{status}");
+        }
+    }
+
+    /// Grants steps of 99 ms, up to `end_ns`, to the first of two machines. After each step, checks
+    /// the clock of the second: it has not passed the end of the step, and, if `is_equal`, stands
+    /// there. Returns the number of steps.
+    pub(crate) fn grant_steps(&self, end_ns: i64, is_equal: bool) -> u32 {
+        let [first, second] = [0, 1].map(|index| self.session(index));
+        let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../python");
+        let granter = Command::new("python3")
+            .args(["-c", GRANTER, &first, &second])
+            .args([end_ns.to_string(), u8::from(is_equal).to_string()])
+            .env("PYTHONPATH", python)
+            .output()
+            .expect("python3 can be started");
+        let said = String::from_utf8_lossy(&granter.stderr);
+        assert!(granter.status.success(), "{said}");
+        let steps = String::from_utf8_lossy(&granter.stdout);
+        steps.trim().parse().expect("a number of steps")
+    }
+
     /// Holds the machines, through one of them, until the input of the returned process ends. Also
     /// returns the virtual instant of the pause.
     pub(crate) fn hold(&self, index: usize) -> (Child, i64) {
@@ -136,3 +176,23 @@ pub(crate) fn let_go(mut hold: Child) {
     let ended = hold.wait().expect("it ends");
     assert!(ended.success());
 }
+
+/// Grants steps of 99 ms to the session of the first argument, up to the instant of the third, and
+/// checks the clock of the session of the second. Prints the number of steps.
+const GRANTER: &str = r#"
+import sys
+from timeloom.control import Controller, Granter
+steps, end, is_equal = 0, int(sys.argv[3]), sys.argv[4] == "1"
+with Granter(sys.argv[1], wait_s=60) as testbed, Controller(sys.argv[2], wait_s=60) as other:
+    while testbed.standing.now_ns < end and not testbed.standing.ended:
+        until = min(testbed.standing.now_ns + 99_000_000, end)
+        testbed.grant_ns(until)
+        steps += 1
+        if until == end:
+            break
+        assert testbed.standing.now_ns == until, testbed.standing
+        there = other.state()
+        assert there.now_ns <= until, (there, until)
+        assert not is_equal or there.now_ns == until and there.paused, (there, until)
+print(steps)
+"#;
