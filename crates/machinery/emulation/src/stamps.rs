@@ -1,7 +1,7 @@
 //! Stamps of a network card: the instants of the model at which frames passed a portal's host.
 //!
-//! A program receives a frame, or a copy of a frame that it has sent, from the kernel, and asks
-//! when the frame passed the card. [`StampLog`] answers by two marks of the frame:
+//! A program receives a frame, or a copy of a frame that it has sent, from the kernel, and asks for
+//! the instant at which the frame passed the card. [`StampLog`] finds it by two marks of the frame:
 //!
 //! - The kernel stamps an arriving frame by the machine's clock while the portal writes the frame.
 //!   The log has the beginning and the end of each write, and these do not overlap, so the kernel's

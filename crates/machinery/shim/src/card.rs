@@ -101,7 +101,8 @@ pub(crate) struct Message {
 }
 
 /// Completes the three stamps at this address, of which the kernel has written the first: the third
-/// becomes the card's.
+/// becomes the card's. Returns false, without a change, if a sent frame has not left yet, unless
+/// `is_last`.
 ///
 /// # Safety
 /// The kernel must have just written the stamps, and received a message into `header`.
@@ -109,10 +110,11 @@ pub(crate) unsafe fn complete(
     stamps: *mut [Timespec; 3],
     header: &MessageHeader,
     message: Message,
-) {
+    is_last: bool,
+) -> bool {
     let flags = stamping(message.fd);
     if flags & RAW_HARDWARE == 0 {
-        return;
+        return true;
     }
     // SAFETY: guaranteed by the caller.
     let mut given = unsafe { stamps.read_unaligned() };
@@ -125,14 +127,21 @@ pub(crate) unsafe fn complete(
         length = part[1].min(message.length);
     }
     let is_sent = message.flags & MSG_ERRQUEUE != 0;
-    let kernel_ns = given[0].to_ns().unwrap_or(0);
     // Several messages about one frame cannot be told apart here, and one of them would get the
     // stamp of another.
     let is_ambiguous = is_sent && flags & (TX_SCHED | TX_ACK) != 0;
     let shown_ns = match is_ambiguous {
         true => 0,
-        false => stamp_ns(kernel_ns, (data, length), is_sent),
+        false => ask(ImageCall::CardStamp {
+            kernel_ns: given[0].to_ns().unwrap_or(0),
+            data,
+            length,
+            is_sent,
+        }),
     };
+    if shown_ns == errno::EAGAIN && !is_last {
+        return false;
+    }
     if shown_ns > 0 {
         given[2] = Timespec::from_ns(shown_ns as i64);
     }
@@ -141,27 +150,34 @@ pub(crate) unsafe fn complete(
     }
     // SAFETY: as above.
     unsafe { stamps.write_unaligned(given) };
+    true
 }
 
-/// Returns the card's stamp of a frame, in nanoseconds; not positive if there is none. Waits, in
-/// virtual time, for the departure of a sent frame.
-fn stamp_ns(kernel_ns: i64, (data, length): (usize, usize), is_sent: bool) -> isize {
-    let mut step_ns = FIRST_STEP_NS;
-    let mut waited_ns = 0;
-    loop {
-        let shown_ns = ask(ImageCall::CardStamp {
-            kernel_ns,
-            data,
-            length,
-            is_sent,
-        });
-        if shown_ns != errno::EAGAIN || waited_ns >= LONGEST_WAIT_NS {
-            return shown_ns;
+/// Wait, in virtual time, for the departure of a sent frame.
+pub(crate) struct Patience {
+    step_ns: i64,
+    waited_ns: i64,
+}
+
+impl Patience {
+    pub(crate) fn new() -> Self {
+        Self {
+            step_ns: FIRST_STEP_NS,
+            waited_ns: 0,
         }
-        // A handler that runs meanwhile does not end the wait: the message was received.
-        sleep_until(Deadline::after_ns(step_ns));
-        waited_ns += step_ns;
-        step_ns = (step_ns + step_ns).min(LONGEST_STEP_NS);
+    }
+
+    /// Returns true if the frame is not waited for any longer.
+    pub(crate) fn is_over(&self) -> bool {
+        self.waited_ns >= LONGEST_WAIT_NS
+    }
+
+    /// Sleeps before the next question. A handler that runs meanwhile does not end the wait: the
+    /// message was received.
+    pub(crate) fn sleep(&mut self) {
+        sleep_until(Deadline::after_ns(self.step_ns));
+        self.waited_ns += self.step_ns;
+        self.step_ns = (self.step_ns + self.step_ns).min(LONGEST_STEP_NS);
     }
 }
 

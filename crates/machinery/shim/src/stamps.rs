@@ -9,7 +9,7 @@
 //! hosts that have one (`card.rs`).
 
 use crate::abi::{MessageHeader, NS_PER_S, Timespec};
-use crate::card::{self, Message};
+use crate::card::{self, Message, Patience};
 use timeloom_time::Instant;
 
 use crate::clock::{machine_realtime_ns, monotonic_ns, now_ns, page, realtime_ns_at};
@@ -76,13 +76,72 @@ const TRIES: u32 = 10;
 /// the three system calls take a few hundred nanoseconds.
 const CLOSE_NS: u64 = 2_000;
 
-/// Converts the stamps in the ancillary messages of a successful `recvmsg`.
+/// Completes and converts the stamps in the ancillary messages of a successful `recvmsg`. On a host
+/// with a card this may wait, in virtual time.
 ///
 /// # Safety
 /// The kernel must have just filled the header at this address, with success.
 pub(crate) unsafe fn translate(header: usize, received: Message) {
     // SAFETY: guaranteed by the caller.
     let header = unsafe { (header as *const MessageHeader).read_unaligned() };
+    if page().has_card() {
+        let mut patience = Patience::new();
+        // The wait is made here, since the stack is deeper where the messages are read.
+        // SAFETY: the kernel has written these messages, and received a message into the header.
+        while unsafe { !complete(&header, received, patience.is_over()) } {
+            patience.sleep();
+        }
+    }
+    // SAFETY: as above.
+    unsafe { convert(&header) };
+}
+
+/// Converts the stamps by the machine's clock. It is no part of its caller, whose stack would
+/// otherwise be deeper during the wait.
+///
+/// # Safety
+/// The same as for [`translate`].
+#[inline(never)]
+unsafe fn convert(header: &MessageHeader) {
+    let one = |kind: i32, at: usize, _: usize| {
+        let unit_ns = match kind {
+            SO_TIMESTAMP | SO_TIMESTAMP_NEW => 1_000,
+            // The first of three stamps is the kernel's; the others are a card's.
+            SO_TIMESTAMPNS | SO_TIMESTAMPNS_NEW | SO_TIMESTAMPING | SO_TIMESTAMPING_NEW => 1,
+            _ => return true,
+        };
+        // SAFETY: the message holds at least these 16 bytes.
+        unsafe { translate_one(at as *mut Timespec, unit_ns) };
+        true
+    };
+    // SAFETY: guaranteed by the caller.
+    unsafe { for_each(header, one) };
+}
+
+/// Completes stamps of three by a card's. Returns false if a stamp cannot be told yet; nothing has
+/// been changed then. It is no part of its caller for the same reason as [`convert`].
+///
+/// # Safety
+/// The same as for [`translate`].
+#[inline(never)]
+unsafe fn complete(header: &MessageHeader, received: Message, is_last: bool) -> bool {
+    let one = |kind: i32, at: usize, length: usize| match kind {
+        SO_TIMESTAMPING | SO_TIMESTAMPING_NEW if length >= STAMPS_BYTES => {
+            // SAFETY: the message holds at least these bytes.
+            unsafe { card::complete(at as *mut [Timespec; 3], header, received, is_last) }
+        }
+        _ => true,
+    };
+    // SAFETY: guaranteed by the caller.
+    unsafe { for_each(header, one) }
+}
+
+/// Calls `act` with kind, address and length of the data of each message of the socket level that
+/// has room for a stamp, until `act` returns false. Returns false in that case.
+///
+/// # Safety
+/// The kernel must have just written the messages.
+unsafe fn for_each(header: &MessageHeader, mut act: impl FnMut(i32, usize, usize) -> bool) -> bool {
     let end = header.control.wrapping_add(header.control_length);
     let mut at = header.control;
     while at != 0 && end.wrapping_sub(at) as isize >= HEADER_BYTES as isize {
@@ -90,30 +149,15 @@ pub(crate) unsafe fn translate(header: usize, received: Message) {
         let message = unsafe { (at as *const ControlHeader).read_unaligned() };
         let length = message.length;
         if length < HEADER_BYTES || length > end.wrapping_sub(at) {
-            return;
+            break;
         }
-        if message.level == SOL_SOCKET && length >= HEADER_BYTES + 16 {
-            let unit_ns = match message.kind {
-                SO_TIMESTAMP | SO_TIMESTAMP_NEW => 1_000,
-                SO_TIMESTAMPNS | SO_TIMESTAMPNS_NEW => 1,
-                // The first of three stamps is the kernel's; the others are a card's.
-                SO_TIMESTAMPING | SO_TIMESTAMPING_NEW => {
-                    if page().has_card() && length >= HEADER_BYTES + STAMPS_BYTES {
-                        let stamps = (at + HEADER_BYTES) as *mut [Timespec; 3];
-                        // SAFETY: the message holds at least these bytes.
-                        unsafe { card::complete(stamps, &header, received) };
-                    }
-                    1
-                }
-                _ => 0,
-            };
-            if unit_ns != 0 {
-                // SAFETY: the message holds at least these 16 bytes.
-                unsafe { translate_one((at + HEADER_BYTES) as *mut Timespec, unit_ns) };
-            }
+        let is_stamp = message.level == SOL_SOCKET && length >= HEADER_BYTES + 16;
+        if is_stamp && !act(message.kind, at + HEADER_BYTES, length - HEADER_BYTES) {
+            return false;
         }
         at = at.wrapping_add((length + 7) & !7);
     }
+    true
 }
 
 /// Converts one stamp of the machine's CLOCK_REALTIME. `unit_ns` is the unit of its second field,

@@ -71,8 +71,13 @@ impl CardClock {
         }
     }
 
-    /// Returns what the clock showed at `then`, which may be before the latest change of its rate.
-    pub fn shown(&mut self, now: Instant<HostTime>, then: Instant<HostTime>) -> Instant<CardTime> {
+    /// Returns what the clock showed at `then`, which may be before the latest change of its rate;
+    /// `None` if the clock was changed too often since.
+    pub fn shown(
+        &mut self,
+        now: Instant<HostTime>,
+        then: Instant<HostTime>,
+    ) -> Option<Instant<CardTime>> {
         self.advance(now);
         self.lines.at(then)
     }
@@ -107,7 +112,7 @@ impl CardClock {
             let part_ns = part_ns.filter(|ns| (0..NS_PER_S).contains(ns));
             let step = part_ns.and_then(|ns| timex.time_s.checked_mul(NS_PER_S)?.checked_add(ns));
             let step = Duration::from_ns(step.ok_or(CardError::Invalid)?);
-            let shown = self.lines.at(now) + step;
+            let shown = self.lines.last().at(now) + step;
             self.set(now, shown);
         } else if timex.modes & modes::FREQUENCY != 0 {
             let offset_ppb = (i128::from(timex.freq) * 1_000) >> 16;
@@ -170,10 +175,10 @@ impl<In: Scale, Out: Scale> RecentLines<In, Out> {
         self.0[self.0.len() - 1]
     }
 
-    /// Returns what the clock showed at `then`. Before the oldest line, that line is used.
-    pub fn at(&self, then: Instant<In>) -> Instant<Out> {
+    /// Returns what the clock showed at `then`; `None` if that was before the oldest line.
+    pub fn at(&self, then: Instant<In>) -> Option<Instant<Out>> {
         let begun = self.0.iter().rev().find(|line| line.in0 <= then);
-        begun.unwrap_or(&self.0[0]).at(then)
+        begun.map(|line| line.at(then))
     }
 }
 
@@ -203,7 +208,7 @@ mod tests {
     }
 
     fn shown_ns(clock: &mut CardClock, now: Instant<HostTime>) -> i64 {
-        clock.shown(now, now).as_ns()
+        clock.shown(now, now).expect("now").as_ns()
     }
 
     #[test]
@@ -230,7 +235,7 @@ mod tests {
             (last - (first + 20 * NS_PER_S - 1_000 - 50)).abs() <= 2,
             "{last}"
         );
-        let then = clock.shown(at_s(30), at_s(5)).as_ns();
+        let then = clock.shown(at_s(30), at_s(5)).expect("recent").as_ns();
         assert!((then - 5_000_251_000).abs() <= 1, "{then}");
         let mut read = Timex::default();
         clock.adjust(at_s(30), &mut read).expect("a query");

@@ -185,8 +185,7 @@ impl Handler {
         match self {
             Self::Writev | Self::Sendmmsg => 1584,
             Self::Select | Self::Pselect6 | Self::Sendmsg => 1376,
-            Self::Read | Self::Readv | Self::Write => 1184,
-            Self::Recvmsg | Self::Recvmmsg => 1040,
+            Self::Read | Self::Readv | Self::Write => 1040,
             Self::ClockGettime
             | Self::Gettimeofday
             | Self::Time

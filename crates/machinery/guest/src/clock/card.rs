@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::fs::{MemfdFlags, Mode, SealFlags, fchmod, fcntl_add_seals, memfd_create};
 use timeloom_clock::host::HostOscillator;
 use timeloom_time::{Duration, Instant, Virtual};
 
@@ -53,7 +53,12 @@ pub(crate) struct Card {
 
 impl Card {
     pub(crate) fn new(stamps: Arc<dyn FrameStamps>) -> io::Result<Self> {
-        let device = memfd_create(c"timeloom-card", MemfdFlags::CLOEXEC)?;
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let device = memfd_create(c"timeloom-card", flags)?;
+        // Programs store nothing in it, and one that has it for reading cannot open it for writing.
+        fchmod(&device, Mode::RUSR | Mode::WUSR)?;
+        let seals = SealFlags::GROW | SealFlags::SHRINK | SealFlags::WRITE | SealFlags::SEAL;
+        fcntl_add_seals(&device, seals)?;
         Ok(Self {
             device: device.into(),
             stamps,

@@ -46,7 +46,7 @@ impl HostState {
     ) -> Option<CardReading> {
         let card = self.card.as_mut()?;
         let own = card.own(now, &self.time_map);
-        let shown_ns = card.clock.shown(own, card.own_time.at(now)).as_ns();
+        let shown_ns = card.clock.shown(own, card.own_time.at(now)?)?.as_ns();
         let rate = self.time_map.rate().times(card.clock.rate(own));
         Some(CardReading {
             error: Duration::from_ns(shown_ns.saturating_sub(truth.as_ns())),
@@ -117,19 +117,21 @@ impl Clock {
         let card = host.card.as_mut()?;
         let own = card.own(now, &host.time_map);
         Some(CardSample {
-            card_ns: card.clock.shown(own, own).as_ns(),
+            card_ns: card.clock.shown(own, own)?.as_ns(),
             system_ns,
             raw_ns: raw.as_ns(),
         })
     }
 
     /// Returns what the card's clock showed at an instant of the session, in nanoseconds; `None` if
-    /// the host has no card.
+    /// the host has no card, or its clocks were changed too often since.
     pub(crate) fn card_stamp_ns(&self, host: &Host, at: Instant<Virtual>) -> Option<i64> {
-        self.with_card(host, |card, now| {
-            let then = card.own_time.at(at);
-            card.clock.shown(now.max(then), then).as_ns()
-        })
+        let shown = self.with_card(host, |card, now| {
+            let then = card.own_time.at(at)?;
+            card.asked = now.max(then);
+            card.clock.shown(card.asked, then)
+        });
+        Some(shown??.as_ns())
     }
 
     /// Executes `clock_adjtime` on the card's clock; `None` if the host has no card.

@@ -367,8 +367,8 @@ const SOON_S: f64 = 0.005;
 /// looks whether it has ended.
 const OF_OTHERS: StdDuration = StdDuration::from_millis(20);
 
-/// Number of waits of [`OF_OTHERS`] after which a session asks for a turn, if it cannot tell
-/// whether its threads have run meanwhile.
+/// Number of waits of [`OF_OTHERS`] after which a session asks for a turn if it has no record of its
+/// threads' running.
 const ASK_AFTER: u32 = 25;
 
 /// Wall time without a skip after which the user is informed of the reason.
