@@ -66,6 +66,8 @@ pub(crate) enum AttackError {
     Program(String, String),
     #[error("the processes of the attack `{0}` cannot be listed: {1}")]
     Processes(String, String),
+    #[error("the attack `{0}` has not been changed yet; it will be once its host's programs run")]
+    NoAnswer(String),
     #[error("the run is ending")]
     Over,
 }
@@ -156,7 +158,7 @@ impl RunAttacks {
     pub(crate) fn request(&self, id: &str, action: AttackAction) -> Result<(), AttackError> {
         let (answer, answered) = mpsc::channel();
         let request = AttackRequest {
-            id: id.chars().take(LONGEST_ID).collect(),
+            id: id.to_owned(),
             action,
             answer,
         };
@@ -164,7 +166,10 @@ impl RunAttacks {
         sent.map_err(|_| AttackError::Over)?;
         answered
             .recv_timeout(TO_ANSWER)
-            .unwrap_or(Err(AttackError::Over))
+            .unwrap_or_else(|error| match error {
+                RecvTimeoutError::Timeout => Err(AttackError::NoAnswer(id.to_owned())),
+                RecvTimeoutError::Disconnected => Err(AttackError::Over),
+            })
     }
 
     /// Takes the channel of requests, which one thread serves.
@@ -233,7 +238,7 @@ impl RunAttacks {
         let attack = stage.plan.attacks.iter().find(|attack| attack.id == id);
         let Some(attack) = attack.filter(|attack| attack.enabled) else {
             let names = self.states.lock().keys().cloned().collect();
-            let id = id.to_owned();
+            let id = id.chars().take(LONGEST_ID).collect();
             return Err(AttackError::Unknown { id, names });
         };
         match action {
@@ -346,7 +351,7 @@ impl RunAttacks {
 
 /// Kind of the events that record the start and the end of an attack.
 const ATTACK_EVENT: &str = "attack";
-/// Maximum length of an attack's name in a request, in characters.
+/// Maximum length of an unknown attack's name in a message, in characters.
 const LONGEST_ID: usize = 80;
 /// Interval, in wall time, in which the end of the run is noticed.
 const LOOK_EVERY: StdDuration = StdDuration::from_millis(50);

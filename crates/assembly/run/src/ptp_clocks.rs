@@ -164,7 +164,6 @@ impl Names {
     }
 }
 
-/// Returns the keys of all clocks, in the order of `clocks`; none if no clock signs.
 /// Real clock among those of the model: the name of its host, its node and its role.
 pub(crate) type RealClock = (String, (Node, Role));
 
@@ -229,6 +228,7 @@ pub(crate) fn export_keys(
     Ok(())
 }
 
+/// Returns the keys of all clocks, in the order of `clocks`; none if no clock signs.
 fn keys_of(
     plan: &Plan,
     ptp: &Ptp,

@@ -22,7 +22,7 @@ pub struct Event {
     pub wire: WireChange,
     /// Attack that starts or stops.
     pub attack: Option<String>,
-    /// Whether the attack starts or stops.
+    /// Start or stop of the attack.
     pub action: Option<AttackAction>,
 }
 }

@@ -97,6 +97,17 @@ fn exists(rules: &mut Rules<'_>, name: &LinkName, change: &WireChange, path: &[S
         let help = "add the table `[network]`, and the network is simulated";
         rules.broken(path, message, help);
     }
+    if change
+        .rate
+        .is_some_and(|rate| rate.as_bits_per_s() < LEAST_RATE)
+    {
+        let message = format!("the kernel has no rate below {LEAST_RATE} bit/s");
+        rules.broken(
+            path,
+            message,
+            "use `state = \"down\"` for a link that passes nothing",
+        );
+    }
     let [a, b] = link.between.each_ref();
     let agents = [a, b].map(|node| plan.placement.of_node(node));
     if agents[0] != agents[1] {
@@ -127,3 +138,6 @@ fn properties(rules: &mut Rules<'_>, change: &WireChange, path: &[String]) {
         }
     }
 }
+
+/// Least rate of the kernel's shaper, which computes in whole bytes per second.
+const LEAST_RATE: u64 = 8;

@@ -127,7 +127,10 @@ pub(super) async fn act(
         Err(error) => return refuse(StatusCode::UNPROCESSABLE_ENTITY, &error.to_string()),
     };
     // A pause must get through while steps go on.
-    let is_long = matches!(request, Request::Step { .. } | Request::RunUntil { .. });
+    let is_long = matches!(
+        request,
+        Request::Step { .. } | Request::RunUntil { .. } | Request::Attack { .. }
+    );
     let permits = match is_long {
         true => &limits.long_actions,
         false => &limits.short_actions,

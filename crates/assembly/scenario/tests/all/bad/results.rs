@@ -73,6 +73,15 @@ pub(super) const CASES: &[Case] = &[
         "link = [\"s1\", \"generator\"]",
         "a link of kernel parts can change only its `rate` and its `state`",
     ),
+    here(
+        "rate = \"10 Mbit/s\"\n\n[[event]]",
+        "rate = \"7 bit/s\"\n\n[[event]]",
+        "",
+    )
+    .expect_line(
+        "link = [\"s1\", \"generator\"]",
+        "the kernel has no rate below 8 bit/s",
+    ),
     here("state = \"down\"", "state = \"gone\"", "`gone`"),
     here(
         "at = \"2.5 s\"",
